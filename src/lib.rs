@@ -1,0 +1,1 @@
+//! Signed help-desk webhooks in, triaged tickets out.

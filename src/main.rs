@@ -1,0 +1,3 @@
+//! Parses the command line, nothing else.
+
+fn main() {}
