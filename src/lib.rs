@@ -1,1 +1,2 @@
 //! Signed help-desk webhooks in, triaged tickets out.
+pub mod domain;
