@@ -1,3 +1,5 @@
 //! Signed help-desk webhooks in, triaged tickets out.
 pub mod domain;
+pub mod ingest;
 pub mod queue;
+pub mod store;

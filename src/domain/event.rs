@@ -37,6 +37,11 @@ pub struct NewEvent {
     pub event_type: String,
     /// The exact bytes that were signed. Kept as bytes: foreign JSON is never handed to `jsonb`.
     pub body: Vec<u8>,
+    /// SHA-256 of [`NewEvent::body`].
+    pub body_sha256: [u8; 32],
+    /// The sender's id is not covered by its signature: the same body under a new id is a
+    /// repetition, too.
+    pub guard_body: bool,
     /// When the event happened by the sender's own clock, where the payload says so.
     pub occurred_at: Option<DateTime<Utc>>,
     /// The ticket in it, or why it could not be read.

@@ -38,3 +38,19 @@ pub trait DeadLetterHook: Send + Sync + 'static {
         letters: &'a [DeadLettered],
     ) -> BoxFuture<'a, Result<(), QueueError>>;
 }
+
+/// For queues whose jobs leave nothing behind in this database but their own end.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoEffects;
+
+impl EffectWriter for NoEffects {
+    type Effect = ();
+
+    fn write<'a>(
+        &'a self,
+        _connection: &'a mut PgConnection,
+        _completed: &'a [(&'a ClaimedJob, &'a ())],
+    ) -> BoxFuture<'a, Result<(), QueueError>> {
+        Box::pin(std::future::ready(Ok(())))
+    }
+}

@@ -25,6 +25,34 @@ impl fmt::Display for JobId {
     }
 }
 
+/// What the jobs of one kind have in common, for whoever makes them in a statement of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct JobTemplate {
+    /// Which workers serve them.
+    pub queue: &'static str,
+    /// What is to be done.
+    pub kind: &'static str,
+    /// How often one may be tried.
+    pub attempts_max: i16,
+}
+
+impl JobTemplate {
+    /// A job of this kind with the default priority.
+    #[must_use]
+    pub fn job(&self, source: impl Into<String>, subject_id: Uuid, args: impl Into<String>) -> NewJob {
+        NewJob {
+            job_id: JobId::new(),
+            queue: self.queue,
+            kind: self.kind,
+            source: source.into(),
+            subject_id,
+            args: args.into(),
+            priority: NewJob::PRIORITY_DEFAULT,
+            attempts_max: self.attempts_max,
+        }
+    }
+}
+
 /// A job to be enqueued.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewJob {

@@ -57,9 +57,11 @@ pub mod wake;
 pub mod worker;
 
 pub use backoff::Backoff;
-pub use effect::{DeadLetterHook, EffectWriter};
+pub use effect::{DeadLetterHook, EffectWriter, NoEffects};
 pub use error::QueueError;
-pub use job::{ClaimedJob, DeadLettered, DeadReason, JobError, JobId, JobState, Lease, NewJob, Outcome, Ran};
+pub use job::{
+    ClaimedJob, DeadLettered, DeadReason, JobError, JobId, JobState, JobTemplate, Lease, NewJob, Outcome, Ran,
+};
 pub use lease::{Liveness, WorkerIdentity};
 pub use reap::ReapPolicy;
 pub use wake::Wake;

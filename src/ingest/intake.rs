@@ -1,0 +1,200 @@
+//! Intake: events that arrive together are written in one statement; a lone one is written at once.
+//!
+//! One task takes whatever gathered while its last statement ran. So an idle system adds no delay,
+//! and a burst costs one commit for hundreds of events. The requests only wait: a client that hangs
+//! up cannot cancel a statement that others depend on.
+//!
+//! **Invariant:** a receipt is handed out only after the commit.
+
+use std::time::Duration;
+
+use sqlx::PgPool;
+use thiserror::Error;
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinHandle;
+
+use super::write::{self, Written};
+use crate::domain::{EventId, NewEvent, TicketId};
+use crate::queue::{JobId, JobTemplate, Wake};
+
+/// Most events in one statement.
+const BATCH_MAX: usize = 256;
+/// Most events that may wait; further ones are refused, before memory grows.
+const BACKLOG_MAX: usize = 4096;
+
+/// What became of an event that was handed in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Receipt {
+    /// Committed, with a job.
+    Accepted {
+        /// The event.
+        event_id: EventId,
+        /// Its job.
+        job_id: JobId,
+        /// Its ticket.
+        ticket_id: TicketId,
+    },
+    /// Committed for a person to look at.
+    Quarantined {
+        /// The event.
+        event_id: EventId,
+    },
+    /// It stood there before; these are the first one's ids.
+    Duplicate {
+        /// The first event.
+        event_id: EventId,
+        /// Its job, unless it was quarantined.
+        job_id: Option<JobId>,
+        /// Its ticket, unless it was quarantined.
+        ticket_id: Option<TicketId>,
+        /// Whether the body was the same, too.
+        same_body: bool,
+    },
+}
+
+/// Why an event could not be committed. The sender has to send it again.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+pub enum IntakeError {
+    /// More events wait than the database takes.
+    #[error("too many events wait to be written")]
+    Overloaded,
+    /// The database did not commit in time. It may still do so: a repeated delivery is a duplicate then.
+    #[error("the database did not commit the event within {0:?}")]
+    TooSlow(Duration),
+    /// The database refused.
+    #[error("the event could not be written: {0}")]
+    Refused(String),
+}
+
+struct Pending {
+    event: NewEvent,
+    receipt: oneshot::Sender<Result<Receipt, IntakeError>>,
+}
+
+/// The way into the database for events.
+#[derive(Clone, Debug)]
+pub struct Intake {
+    sender: mpsc::Sender<Pending>,
+    patience: Duration,
+}
+
+impl Intake {
+    /// Starts the task. It ends, everything written, when the last [`Intake`] is dropped.
+    #[must_use]
+    pub fn start(
+        pool: PgPool,
+        template: JobTemplate,
+        wake: Wake,
+        patience: Duration,
+    ) -> (Self, JoinHandle<()>) {
+        let (sender, receiver) = mpsc::channel(BACKLOG_MAX);
+        let writer = Writer { pool, template, wake };
+        (Self { sender, patience }, tokio::spawn(writer.run(receiver)))
+    }
+
+    /// Hands in an event and waits for its commit, at most for the patience set at the start.
+    ///
+    /// # Errors
+    /// [`IntakeError`]: the sender has to send it again.
+    ///
+    /// # Cancellation safety
+    /// Dropped, the event may be written all the same; a repeated delivery is a duplicate then.
+    pub async fn submit(&self, event: NewEvent) -> Result<Receipt, IntakeError> {
+        let (receipt, answer) = oneshot::channel();
+        self.sender.try_send(Pending { event, receipt }).map_err(|_| IntakeError::Overloaded)?;
+        match tokio::time::timeout(self.patience, answer).await {
+            Ok(Ok(result)) => result,
+            Ok(Err(_closed)) => Err(IntakeError::Overloaded),
+            Err(_) => Err(IntakeError::TooSlow(self.patience)),
+        }
+    }
+}
+
+struct Writer {
+    pool: PgPool,
+    template: JobTemplate,
+    wake: Wake,
+}
+
+impl Writer {
+    async fn run(self, mut receiver: mpsc::Receiver<Pending>) {
+        let mut batch = Vec::with_capacity(BATCH_MAX);
+        while receiver.recv_many(&mut batch, BATCH_MAX).await > 0 {
+            // Whoever gave up waiting is told to send again; writing it would only add load.
+            let waited_for = batch.drain(..).filter(|pending| !pending.receipt.is_closed());
+            self.write(waited_for.collect()).await;
+        }
+    }
+
+    /// Writes a batch. A batch that the database refuses is halved until the culprit is alone.
+    async fn write(&self, batch: Vec<Pending>) {
+        let mut todo = vec![batch];
+        while let Some(batch) = todo.pop() {
+            let (events, receipts): (Vec<_>, Vec<_>) =
+                batch.into_iter().map(|pending| (pending.event, pending.receipt)).unzip();
+            if events.is_empty() {
+                continue;
+            }
+            match self.write_once(&events).await {
+                Ok(results) => {
+                    receipts
+                        .into_iter()
+                        .zip(results)
+                        .for_each(|(receipt, result)| _ = receipt.send(Ok(result)));
+                }
+                Err(fault) if is_refused(&fault) && events.len() > 1 => {
+                    let mut pending =
+                        events.into_iter().zip(receipts).map(|(event, receipt)| Pending { event, receipt });
+                    let half = pending.len() / 2;
+                    let first = pending.by_ref().take(half).collect();
+                    todo.extend([pending.collect(), first]);
+                }
+                Err(fault) => {
+                    tracing::error!(error = %fault, events = events.len(), "events could not be written");
+                    let refused = IntakeError::Refused(fault.to_string());
+                    receipts.into_iter().for_each(|receipt| _ = receipt.send(Err(refused.clone())));
+                }
+            }
+        }
+    }
+
+    async fn write_once(&self, events: &[NewEvent]) -> Result<Vec<Receipt>, sqlx::Error> {
+        let written = write::write_events(&self.pool, self.template, events).await?;
+        if written.iter().any(|one| matches!(one, Written::Accepted { .. })) {
+            self.wake.ring(self.template.queue);
+        }
+        let mut receipts = Vec::with_capacity(events.len());
+        for (event, one) in events.iter().zip(written) {
+            receipts.push(self.receipt(event, one).await?);
+        }
+        Ok(receipts)
+    }
+
+    async fn receipt(&self, event: &NewEvent, written: Written) -> Result<Receipt, sqlx::Error> {
+        let event_id = event.event_id;
+        match written {
+            Written::Accepted { job_id, ticket_id } => Ok(Receipt::Accepted { event_id, job_id, ticket_id }),
+            Written::Quarantined => Ok(Receipt::Quarantined { event_id }),
+            Written::Known => {
+                let known = write::find_known(&self.pool, event).await?.ok_or(sqlx::Error::RowNotFound)?;
+                Ok(Receipt::Duplicate {
+                    event_id: known.event_id,
+                    job_id: known.job_id,
+                    ticket_id: known.ticket_id,
+                    same_body: known.same_body,
+                })
+            }
+        }
+    }
+}
+
+/// SQLSTATE classes 22 and 23: the content is at fault, not the database.
+fn is_refused(fault: &sqlx::Error) -> bool {
+    match fault {
+        sqlx::Error::Database(database) => {
+            database.code().is_some_and(|code| code.starts_with("22") || code.starts_with("23"))
+        }
+        sqlx::Error::Encode(_) => true,
+        _ => false,
+    }
+}

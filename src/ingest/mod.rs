@@ -1,0 +1,6 @@
+//! From a delivery to a committed event.
+
+pub mod intake;
+mod write;
+
+pub use intake::{Intake, IntakeError, Receipt};
