@@ -9,10 +9,9 @@ create table event (
     -- The bytes that were signed, exactly. Never jsonb: `1e131071` costs 128 KiB a read there,
     -- and NUL or a lone surrogate is refused, which would lose the event.
     body bytea not null,
-    body_sha256 bytea not null,
-    -- The sender's id is not covered by its signature, so a captured request could be played again
-    -- under a new id: then the body itself must be new, too.
-    guard_body boolean not null,
+    -- A second key of the same fact, where the sender's id is not covered by its signature: a
+    -- captured request played again under a new id is still told as a repeat.
+    guard_key text,
     event_type text not null,
     state text not null,
     -- Why it could not be read; only of quarantined events.
@@ -28,13 +27,12 @@ create table event (
     constraint event_accepted_has_job check ((state = 'accepted') = (job_id is not null)),
     constraint event_accepted_has_ticket check ((state = 'accepted') = (external_id is not null)),
     constraint event_quarantined_has_fault check ((state = 'quarantined') = (fault is not null)),
-    constraint event_body_sha256_length check (octet_length(body_sha256) = 32),
     -- Serves the dedupe of every delivery: `insert … on conflict do nothing` in ingest/write.rs.
     constraint event_once unique (source, dedupe_key)
 );
 
 -- Serves the same insert for senders whose delivery id is not signed.
-create unique index event_once_by_body on event (source, body_sha256) where guard_body;
+create unique index event_once_by_guard on event (source, guard_key) where guard_key is not null;
 
 -- Serves the operator's list of what could not be read.
 create index event_quarantined on event (received_at) where state = 'quarantined';

@@ -30,8 +30,7 @@ struct Columns {
     sources: Vec<String>,
     dedupe_keys: Vec<String>,
     bodies: Vec<Vec<u8>>,
-    hashes: Vec<Vec<u8>>,
-    guards: Vec<bool>,
+    guard_keys: Vec<Option<String>>,
     types: Vec<String>,
     states: Vec<String>,
     faults: Vec<Option<String>>,
@@ -61,8 +60,7 @@ impl Columns {
         self.sources.push(event.source.clone());
         self.dedupe_keys.push(event.dedupe_key.clone());
         self.bodies.push(event.body.clone());
-        self.hashes.push(event.body_sha256.to_vec());
-        self.guards.push(event.guard_body);
+        self.guard_keys.push(event.guard_key.clone());
         self.types.push(event.event_type.clone());
         self.occurred.push(event.occurred_at);
         let (ticket, fault) = match &event.content {
@@ -121,17 +119,17 @@ async fn insert(pool: &PgPool, template: JobTemplate, columns: &Columns) -> Resu
         Row,
         r#"with input as materialized (
                select * from unnest(
-                   $1::uuid[], $2::text[], $3::text[], $4::bytea[], $5::bytea[], $6::bool[], $7::text[],
-                   $8::text[], $9::text[], $10::timestamptz[], $11::uuid[], $12::uuid[], $13::text[],
-                   $14::text[], $15::text[], $16::text[], $17::text[], $18::text[], $19::text[])
+                   $1::uuid[], $2::text[], $3::text[], $4::bytea[], $5::text[], $6::text[],
+                   $7::text[], $8::text[], $9::timestamptz[], $10::uuid[], $11::uuid[], $12::text[],
+                   $13::text[], $14::text[], $15::text[], $16::text[], $17::text[], $18::text[])
                with ordinality as t (
-                   event_id, source, dedupe_key, body, body_sha256, guard_body, event_type,
+                   event_id, source, dedupe_key, body, guard_key, event_type,
                    state, fault, occurred_at, job_id, ticket_id, external_id,
                    subject, ticket_body, requester, labels, external_priority, url, place)),
            new_event as (
-               insert into event (event_id, source, dedupe_key, body, body_sha256, guard_body, event_type,
+               insert into event (event_id, source, dedupe_key, body, guard_key, event_type,
                                   state, fault, external_id, job_id, occurred_at)
-               select event_id, source, dedupe_key, body, body_sha256, guard_body, event_type,
+               select event_id, source, dedupe_key, body, guard_key, event_type,
                       state, fault, external_id, job_id, occurred_at
                  from input order by source, dedupe_key
                    on conflict do nothing
@@ -164,7 +162,7 @@ async fn insert(pool: &PgPool, template: JobTemplate, columns: &Columns) -> Resu
             returning ticket_id, source, external_id),
            new_job as (
                insert into job (job_id, queue, kind, source, subject_id, priority, attempts_max)
-               select input.job_id, $20, $21, input.source, written.ticket_id, $22, $23
+               select input.job_id, $19, $20, input.source, written.ticket_id, $21, $22
                  from input
                  join new_event using (event_id)
                  join written using (source, external_id)
@@ -177,8 +175,7 @@ async fn insert(pool: &PgPool, template: JobTemplate, columns: &Columns) -> Resu
         &columns.sources,
         &columns.dedupe_keys,
         &columns.bodies,
-        &columns.hashes,
-        &columns.guards,
+        &columns.guard_keys as &[Option<String>],
         &columns.types,
         &columns.states,
         &columns.faults as &[Option<String>],
@@ -210,21 +207,20 @@ pub(super) struct KnownEvent {
     pub same_body: bool,
 }
 
-/// Finds the event that made a delivery a repetition: by its key, or by its guarded body.
+/// Finds the event that made a delivery a repetition: by its key, or by its guard.
 pub(super) async fn find_known(pool: &PgPool, event: &NewEvent) -> Result<Option<KnownEvent>, sqlx::Error> {
     let row = sqlx::query!(
         r#"select event.event_id, event.job_id, ticket.ticket_id as "ticket_id?",
-                  (event.body_sha256 = $3) as "same_body!"
+                  (event.body = $4) as "same_body!"
              from event
              left join ticket on ticket.source = event.source and ticket.external_id = event.external_id
-            where event.source = $1
-              and (event.dedupe_key = $2 or ($4 and event.guard_body and event.body_sha256 = $3))
+            where event.source = $1 and (event.dedupe_key = $2 or event.guard_key = $3)
             order by (event.dedupe_key = $2) desc
             limit 1"#,
         event.source,
         event.dedupe_key,
-        event.body_sha256.as_slice(),
-        event.guard_body,
+        event.guard_key,
+        event.body,
     )
     .fetch_optional(pool)
     .await?;
