@@ -1,0 +1,176 @@
+//! Configuration: defaults, then `hooktriage.toml`, then the environment.
+//!
+//! The only reader of files and environment. It collects all faults and prints them together, so
+//! that an operator mends a configuration in one go. Secrets come from the environment or from
+//! files that it names, never from the TOML.
+//!
+//! **Not here:** what the settings mean; each module defines the type of its own.
+
+mod document;
+mod environment;
+mod fault;
+mod llm;
+mod queue;
+mod routing;
+mod server;
+mod sources;
+mod taxonomy;
+pub mod variables;
+
+use std::cell::RefCell;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use secrecy::SecretString;
+
+use document::{File, Section};
+pub use environment::Environment;
+pub use fault::{Fault, Faults};
+pub use queue::QueueConfig;
+pub use server::{LogFormat, LogSettings, default_data_dir};
+
+use crate::domain::{DestinationName, RuleSet, Taxonomy, VerdictPolicy};
+use crate::ingest::source::Source;
+use crate::llm::LaneSettings;
+use crate::routing::DestinationSettings;
+
+/// Everything that can be configured, checked.
+#[derive(Debug)]
+pub struct Config {
+    /// Address and port to listen on.
+    pub listen: SocketAddr,
+    /// Where to keep what must outlive a restart.
+    pub data_dir: PathBuf,
+    /// Where Postgres is; `None` runs one of our own.
+    pub database_url: Option<SecretString>,
+    /// Where the programs of Postgres are; `None` searches for them.
+    pub pg_bin: Option<PathBuf>,
+    /// Asked for by `/v1`; `None` makes one and keeps it in the data folder.
+    pub admin_token: Option<SecretString>,
+    /// Where the command line finds the service.
+    pub service_url: String,
+    /// Largest delivery, in bytes.
+    pub body_bytes_max: usize,
+    /// Configured senders.
+    pub sources: Vec<Source>,
+    /// The queue of triage jobs.
+    pub triage: QueueConfig,
+    /// The queue of deliveries and alerts.
+    pub routing: QueueConfig,
+    /// The lane that classifies.
+    pub lane: LaneSettings,
+    /// Allowed labels.
+    pub taxonomy: Taxonomy,
+    /// How a verdict is drawn.
+    pub policy: VerdictPolicy,
+    /// Where verdicts go.
+    pub rules: RuleSet,
+    /// Where can be sent to.
+    pub destinations: Vec<DestinationSettings>,
+    /// Where alerts go.
+    pub alerts: Option<DestinationName>,
+    /// What is logged.
+    pub log: LogSettings,
+    /// For the Postgres of our own.
+    pub environment: Environment,
+}
+
+impl Config {
+    /// The file that is read when none is named.
+    pub const FILE_DEFAULT: &'static str = "hooktriage.toml";
+
+    /// Reads the configuration of this process.
+    ///
+    /// # Errors
+    /// Every fault found.
+    pub fn load(file: Option<&Path>) -> Result<Self, Faults> {
+        let environment = Environment::of_process();
+        let named = file.map(Path::to_owned).or_else(|| environment.get("HOOKTRIAGE_CONFIG").map(PathBuf::from));
+        let path = named.clone().unwrap_or_else(|| PathBuf::from(Self::FILE_DEFAULT));
+        let text = match std::fs::read_to_string(&path) {
+            Ok(text) => Some(text),
+            Err(cause) if named.is_none() && cause.kind() == std::io::ErrorKind::NotFound => None,
+            Err(cause) => {
+                let problem = format!("the file cannot be read: {cause}");
+                return Err(Faults(vec![Fault { place: path.display().to_string(), problem }]));
+            }
+        };
+        Self::read(&path.display().to_string(), text.as_deref(), environment)
+    }
+
+    /// Reads a configuration from the text of a file, if there is one, and an environment.
+    ///
+    /// # Errors
+    /// Every fault found.
+    pub fn read(name: &str, text: Option<&str>, environment: Environment) -> Result<Self, Faults> {
+        let faults = RefCell::new(environment.unknown());
+        let file = text.map(|text| File::parse(name, text)).transpose().map_err(|fault| Faults(vec![fault]))?;
+        let root = file.as_ref().map_or_else(|| Section::absent(&faults), |file| file.root(&faults));
+        let config = Self::of_sections(&root, environment, &faults);
+        root.finish();
+        let found = faults.take();
+        match config {
+            Some(config) if found.is_empty() => Ok(config),
+            _ => Err(Faults(found)),
+        }
+    }
+
+    fn of_sections(root: &Section<'_>, environment: Environment, faults: &RefCell<Vec<Fault>>) -> Option<Self> {
+        let env = Env { environment: &environment, faults };
+        let server = server::read(root.section("server"), &env);
+        let (triage, routing) = queue::read(root.section("queue"), &env);
+        let lane = llm::read(root.section("llm"), &env, triage.worker.job_timeout);
+        let (taxonomy, policy) = taxonomy::read(root.section("taxonomy"));
+        let sources = sources::read(root.sections("source"), &env);
+        let routes = routing::read(root, &env, taxonomy.as_ref(), &sources);
+        Some(Self {
+            listen: server.listen?,
+            data_dir: server.data_dir,
+            database_url: server.database_url,
+            pg_bin: server.pg_bin,
+            admin_token: server.admin_token,
+            service_url: server.service_url?,
+            body_bytes_max: server.body_bytes_max,
+            sources,
+            triage,
+            routing,
+            lane: lane?,
+            taxonomy: taxonomy?,
+            policy,
+            rules: routes.rules,
+            destinations: routes.destinations,
+            alerts: routes.alerts,
+            log: server.log,
+            environment: environment.clone(),
+        })
+    }
+}
+
+/// The environment with a place for faults.
+struct Env<'a> {
+    environment: &'a Environment,
+    faults: &'a RefCell<Vec<Fault>>,
+}
+
+impl Env<'_> {
+    fn text(&self, name: &str) -> Option<String> {
+        self.environment.get(name).map(str::to_owned)
+    }
+
+    fn secret(&self, name: &str) -> Option<SecretString> {
+        match self.environment.secret(name) {
+            Ok(secret) => secret.map(SecretString::from),
+            Err(fault) => {
+                self.faults.borrow_mut().push(fault);
+                None
+            }
+        }
+    }
+
+    fn fault(&self, place: &str, problem: impl Into<String>) {
+        self.faults.borrow_mut().push(Fault { place: place.to_owned(), problem: problem.into() });
+    }
+}
+
+#[cfg(test)]
+mod tests;
