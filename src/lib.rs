@@ -1,2 +1,4 @@
 //! Signed help-desk webhooks in, triaged tickets out.
 pub mod domain;
+pub mod ingest;
+pub mod simulator;

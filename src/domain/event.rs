@@ -33,6 +33,10 @@ pub struct NewEvent {
     pub source: String,
     /// Unique within the source: the sender's delivery or event id, or a key built from the body.
     pub dedupe_key: String,
+    /// A second key of the same fact, unique within the source for a while: there when the first
+    /// one is not covered by the signature, so that a captured body under a new delivery id is
+    /// still told as a repeat.
+    pub guard_key: Option<String>,
     /// The sender's word for what happened, for example `issues.opened`.
     pub event_type: String,
     /// The exact bytes that were signed. Kept as bytes: foreign JSON is never handed to `jsonb`.
