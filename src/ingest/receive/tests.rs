@@ -1,0 +1,1 @@
+//! Whole deliveries through whole sources.

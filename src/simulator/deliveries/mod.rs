@@ -1,0 +1,1 @@
+//! Signed sample traffic.
