@@ -5,3 +5,4 @@
 //! same code that checks it.
 
 pub mod deliveries;
+pub mod provider;
