@@ -1,2 +1,3 @@
 //! Signed help-desk webhooks in, triaged tickets out.
 pub mod domain;
+pub mod postgres;
