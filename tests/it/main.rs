@@ -1,0 +1,11 @@
+//! The integration tests: one binary, since each further one would link the whole service again.
+//!
+//! A module is a subject, and its first comment is the claim that it proves. `support` holds what
+//! they share.
+
+#![expect(clippy::expect_used, clippy::unwrap_used, reason = "a test that cannot go on says where and ends")]
+
+mod embedded;
+mod migrations;
+mod pool;
+mod support;

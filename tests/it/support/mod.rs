@@ -1,0 +1,5 @@
+//! What the integration tests share.
+
+pub(crate) mod database;
+pub(crate) mod runner;
+pub(crate) mod wait;
