@@ -11,6 +11,7 @@
 //!
 //! Who may use whom stands in `docs/ARCHITECTURE.md`, and a test holds the code to it.
 
+pub mod app;
 pub mod config;
 pub mod domain;
 pub mod http;
@@ -21,4 +22,5 @@ pub mod queue;
 pub mod routing;
 pub mod simulator;
 pub mod store;
+pub mod telemetry;
 pub mod triage;

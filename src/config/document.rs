@@ -32,7 +32,13 @@ impl File {
     /// The whole file as a section.
     pub(super) fn root<'a>(&'a self, faults: &'a RefCell<Vec<Fault>>) -> Section<'a> {
         let table: &dyn TableLike = self.document.as_table();
-        Section { file: Some(self), path: String::new(), table: Some(table), asked: RefCell::default(), faults }
+        Section {
+            file: Some(self),
+            path: String::new(),
+            table: Some(table),
+            asked: RefCell::default(),
+            faults,
+        }
     }
 }
 
@@ -68,9 +74,10 @@ impl<'a> Section<'a> {
         let Some(item) = self.item(key) else { return vec![] };
         let tables: Option<Vec<&'a dyn TableLike>> = match item {
             Item::ArrayOfTables(array) => Some(array.iter().map(|table| table as &dyn TableLike).collect()),
-            Item::Value(Value::Array(array)) => {
-                array.iter().map(|value| value.as_inline_table().map(|table| table as &dyn TableLike)).collect()
-            }
+            Item::Value(Value::Array(array)) => array
+                .iter()
+                .map(|value| value.as_inline_table().map(|table| table as &dyn TableLike))
+                .collect(),
             _ => None,
         };
         let Some(tables) = tables else {
@@ -83,7 +90,9 @@ impl<'a> Section<'a> {
 
     /// A text.
     pub(super) fn text(&self, key: &'static str) -> Option<String> {
-        self.item(key).and_then(|item| self.expect(key, item, "a text in quotes", Item::as_str)).map(str::to_owned)
+        self.item(key)
+            .and_then(|item| self.expect(key, item, "a text in quotes", Item::as_str))
+            .map(str::to_owned)
     }
 
     /// A list of texts; a single text counts as a list of one.

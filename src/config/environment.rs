@@ -25,9 +25,8 @@ impl Environment {
     /// Reads the process's environment. Variables that are no UTF-8 are left out.
     #[must_use]
     pub fn of_process() -> Self {
-        let values = std::env::vars_os().filter_map(|(name, value)| {
-            Some((name.into_string().ok()?, value.into_string().ok()?))
-        });
+        let values = std::env::vars_os()
+            .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
         Self {
             values: values.collect(),
             #[expect(clippy::disallowed_methods, reason = "this module is the reader of the environment")]
@@ -73,7 +72,10 @@ impl Environment {
             (Some(_), Some(_)) => Err(fault(format!("{name} is set, too; keep one of them"))),
             (Some(value), None) => Ok(Some(value.to_owned())),
             (None, Some(path)) => match std::fs::read_to_string(path) {
-                Ok(text) => Ok(Some(text.strip_suffix('\n').map_or(text.clone(), |line| line.trim_end_matches('\r').to_owned()))),
+                Ok(text) => Ok(Some(
+                    text.strip_suffix('\n')
+                        .map_or(text.clone(), |line| line.trim_end_matches('\r').to_owned()),
+                )),
                 Err(cause) => Err(fault(format!("{path:?} cannot be read: {cause}"))),
             },
             (None, None) => Ok(None),
@@ -116,7 +118,8 @@ fn is_known(name: &str) -> bool {
 
 /// The candidate that is nearest to a word.
 pub(super) fn nearest<'a>(word: &str, candidates: impl Iterator<Item = &'a str>) -> String {
-    let best = candidates.max_by(|a, b| strsim::jaro_winkler(word, a).total_cmp(&strsim::jaro_winkler(word, b)));
+    let best =
+        candidates.max_by(|a, b| strsim::jaro_winkler(word, a).total_cmp(&strsim::jaro_winkler(word, b)));
     best.unwrap_or_default().to_owned()
 }
 
@@ -126,7 +129,8 @@ mod tests {
 
     #[test]
     fn a_misspelt_variable_is_told_with_the_nearest_one() {
-        let faults = Environment::of(&[("HOOKTRIAGE_LISTN", "x"), ("HOOKTRIAGE_SECRET_GITHUB_FILE", "x")]).unknown();
+        let faults =
+            Environment::of(&[("HOOKTRIAGE_LISTN", "x"), ("HOOKTRIAGE_SECRET_GITHUB_FILE", "x")]).unknown();
         assert_eq!(faults.len(), 1, "{faults:?}");
         assert!(faults[0].problem.contains("HOOKTRIAGE_LISTEN"), "{}", faults[0]);
     }

@@ -13,7 +13,8 @@ const LANE_NAME: &str = "default";
 pub(super) fn read(section: Section<'_>, env: &Env<'_>, job_timeout: Duration) -> Option<LaneSettings> {
     let settings = settings(&section, env);
     if settings.total_timeout >= job_timeout {
-        let problem = "is not shorter than queue.job_timeout_s, so a slow answer could never be judged; shorten it";
+        let problem =
+            "is not shorter than queue.job_timeout_s, so a slow answer could never be judged; shorten it";
         section.fault("total_timeout_s", problem);
     }
     let built = Lane::build(&settings);
@@ -38,7 +39,8 @@ fn settings(section: &Section<'_>, env: &Env<'_>) -> LaneSettings {
     settings.api_key_header = section.text("api_key_header");
     settings.requests_per_minute = count(section, "requests_per_minute", 1_000_000);
     settings.in_flight_max = count(section, "in_flight_max", 10_000).unwrap_or(settings.in_flight_max);
-    settings.output_tokens_max = count(section, "output_tokens_max", 100_000).unwrap_or(settings.output_tokens_max);
+    settings.output_tokens_max =
+        count(section, "output_tokens_max", 100_000).unwrap_or(settings.output_tokens_max);
     let modes = SchemaMode::ALL.map(|mode| (mode.as_str(), mode));
     settings.schema_mode = section.word("schema_mode", &modes).unwrap_or(settings.schema_mode);
     settings.use_proxy = section.boolean("use_proxy").unwrap_or(settings.use_proxy);

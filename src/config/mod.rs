@@ -85,7 +85,8 @@ impl Config {
     /// Every fault found.
     pub fn load(file: Option<&Path>) -> Result<Self, Faults> {
         let environment = Environment::of_process();
-        let named = file.map(Path::to_owned).or_else(|| environment.get("HOOKTRIAGE_CONFIG").map(PathBuf::from));
+        let named =
+            file.map(Path::to_owned).or_else(|| environment.get("HOOKTRIAGE_CONFIG").map(PathBuf::from));
         let path = named.clone().unwrap_or_else(|| PathBuf::from(Self::FILE_DEFAULT));
         let text = match std::fs::read_to_string(&path) {
             Ok(text) => Some(text),
@@ -104,7 +105,8 @@ impl Config {
     /// Every fault found.
     pub fn read(name: &str, text: Option<&str>, environment: Environment) -> Result<Self, Faults> {
         let faults = RefCell::new(environment.unknown());
-        let file = text.map(|text| File::parse(name, text)).transpose().map_err(|fault| Faults(vec![fault]))?;
+        let file =
+            text.map(|text| File::parse(name, text)).transpose().map_err(|fault| Faults(vec![fault]))?;
         let root = file.as_ref().map_or_else(|| Section::absent(&faults), |file| file.root(&faults));
         let config = Self::of_sections(&root, environment, &faults);
         root.finish();
@@ -115,7 +117,11 @@ impl Config {
         }
     }
 
-    fn of_sections(root: &Section<'_>, environment: Environment, faults: &RefCell<Vec<Fault>>) -> Option<Self> {
+    fn of_sections(
+        root: &Section<'_>,
+        environment: Environment,
+        faults: &RefCell<Vec<Fault>>,
+    ) -> Option<Self> {
         let env = Env { environment: &environment, faults };
         let server = server::read(root.section("server"), &env);
         let (triage, routing) = queue::read(root.section("queue"), &env);

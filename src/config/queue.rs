@@ -23,11 +23,12 @@ const ROUTING_SLOTS: usize = 16;
 const ROUTING_ATTEMPTS_MAX: i16 = 12;
 
 pub(super) fn read(section: Section<'_>, env: &Env<'_>) -> (QueueConfig, QueueConfig) {
-    let seconds = |key, default, max| {
+    let seconds = |key, default: i64, max: i64| {
         let value = section.integer(key, 1..max + 1).unwrap_or(default);
         Duration::from_secs(u64::try_from(value).unwrap_or(1))
     };
-    let backoff = Backoff { base: seconds("backoff_base_s", 1, 3600), cap: seconds("backoff_cap_s", 300, 86_400) };
+    let backoff =
+        Backoff { base: seconds("backoff_base_s", 1, 3600), cap: seconds("backoff_cap_s", 300, 86_400) };
     let age_max = seconds("age_max_s", 86_400, 30 * 86_400);
     let job_timeout = seconds("job_timeout_s", 120, 86_400);
     let attempts_max = section.integer("attempts_max", 1..101).unwrap_or(5);
@@ -53,7 +54,10 @@ fn workers(section: &Section<'_>, env: &Env<'_>) -> usize {
     match text.parse() {
         Ok(count) if (1..=WORKERS_MAX).contains(&count) => count,
         _ => {
-            env.fault("HOOKTRIAGE_WORKERS", format!("is {text:?}; it must be a whole number, 1 to {WORKERS_MAX}"));
+            env.fault(
+                "HOOKTRIAGE_WORKERS",
+                format!("is {text:?}; it must be a whole number, 1 to {WORKERS_MAX}"),
+            );
             WORKERS_DEFAULT
         }
     }

@@ -14,7 +14,12 @@ pub(super) struct Routes {
     pub alerts: Option<DestinationName>,
 }
 
-pub(super) fn read(root: &Section<'_>, env: &Env<'_>, taxonomy: Option<&Taxonomy>, sources: &[Source]) -> Routes {
+pub(super) fn read(
+    root: &Section<'_>,
+    env: &Env<'_>,
+    taxonomy: Option<&Taxonomy>,
+    sources: &[Source],
+) -> Routes {
     let mut destinations: Vec<DestinationSettings> = Vec::new();
     for section in root.sections("destination") {
         if let Some(settings) = destination(&section, env) {
@@ -46,7 +51,9 @@ fn destination(section: &Section<'_>, env: &Env<'_>) -> Option<DestinationSettin
     let secret = env.secret(&Destination::secret_variable(&name));
     let settings = DestinationSettings { name, url, secret, allow_private };
     if let Err(faults) = Destination::build(&settings) {
-        faults.iter().for_each(|fault| section.fault("url", &format!("destination {}: {fault}", settings.name)));
+        faults
+            .iter()
+            .for_each(|fault| section.fault("url", &format!("destination {}: {fault}", settings.name)));
     }
     Some(settings)
 }
@@ -71,23 +78,27 @@ impl Names<'_> {
         let text = section.text(key)?;
         let found = self.destinations.iter().find(|name| name.as_str() == text).map(|name| (*name).clone());
         if found.is_none() {
-            section.fault(key, &format!("names {text:?}, which is no destination; add it as [[destination]]"));
+            section
+                .fault(key, &format!("names {text:?}, which is no destination; add it as [[destination]]"));
         }
         found
     }
 
     fn categories(&self, section: &Section<'_>) -> Vec<String> {
         let keys = section.texts("category").unwrap_or_default();
-        let unknown = keys.iter().filter(|key| self.taxonomy.is_some_and(|taxonomy| taxonomy.find(key).is_none()));
+        let unknown =
+            keys.iter().filter(|key| self.taxonomy.is_some_and(|taxonomy| taxonomy.find(key).is_none()));
         unknown.for_each(|key| section.fault("category", &format!("{key:?} is not in the taxonomy")));
         keys
     }
 
     fn sources(&self, section: &Section<'_>) -> Vec<String> {
         let names = section.texts("source").unwrap_or_default();
-        let is_known = |name: &str| name == API_SOURCE || self.sources.iter().any(|source| source.name() == name);
+        let is_known =
+            |name: &str| name == API_SOURCE || self.sources.iter().any(|source| source.name() == name);
         let unknown = names.iter().filter(|name| !is_known(name));
-        unknown.for_each(|name| section.fault("source", &format!("{name:?} is no source that is switched on")));
+        unknown
+            .for_each(|name| section.fault("source", &format!("{name:?} is no source that is switched on")));
         names
     }
 }
@@ -105,5 +116,13 @@ fn rule(section: Section<'_>, names: &Names<'_>) -> Option<Rule> {
         section.fault("to", "is missing; name the destination");
     }
     section.finish();
-    Some(Rule { categories, priorities, sources, languages, needs_review, confidence_min, destination: destination? })
+    Some(Rule {
+        categories,
+        priorities,
+        sources,
+        languages,
+        needs_review,
+        confidence_min,
+        destination: destination?,
+    })
 }

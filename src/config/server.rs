@@ -54,7 +54,8 @@ pub(super) fn read(section: Section<'_>, env: &Env<'_>) -> Server {
         pg_bin: env.text("HOOKTRIAGE_PG_BIN").map(PathBuf::from),
         admin_token: admin_token(env),
         service_url: service_url.map(|url| url.trim_end_matches('/').to_owned()),
-        body_bytes_max: usize::try_from(body_bytes_max.unwrap_or(BODY_BYTES_MAX_DEFAULT)).unwrap_or(usize::MAX),
+        body_bytes_max: usize::try_from(body_bytes_max.unwrap_or(BODY_BYTES_MAX_DEFAULT))
+            .unwrap_or(usize::MAX),
         log: log(env),
     };
     section.finish();
@@ -108,7 +109,9 @@ fn admin_token(env: &Env<'_>) -> Option<SecretString> {
     let text = token.expose_secret();
     let fits = text.chars().count() >= TOKEN_CHARS_MIN && text.chars().all(|c| c.is_ascii_graphic());
     if !fits {
-        let problem = format!("must be at least {TOKEN_CHARS_MIN} visible ASCII characters; make one by `openssl rand -hex 32`");
+        let problem = format!(
+            "must be at least {TOKEN_CHARS_MIN} visible ASCII characters; make one by `openssl rand -hex 32`"
+        );
         env.fault("HOOKTRIAGE_ADMIN_TOKEN", problem);
     }
     Some(token)

@@ -26,7 +26,9 @@ pub(super) fn read(sections: Vec<Section<'_>>, env: &Env<'_>) -> Vec<Source> {
         named.push(settings.name.clone());
         match settings.build() {
             Ok(source) => sources.push(source),
-            Err(faults) => faults.iter().for_each(|fault| section.fault("name", &of_source(&settings.name, fault))),
+            Err(faults) => {
+                faults.iter().for_each(|fault| section.fault("name", &of_source(&settings.name, fault)))
+            }
         }
         section.finish();
     }

@@ -19,7 +19,9 @@ pub(super) fn read(section: Section<'_>) -> (Option<Taxonomy>, VerdictPolicy) {
     } else {
         let read: Vec<Category> = categories.into_iter().map(category).collect();
         let checked = Taxonomy::new(version.unwrap_or_else(|| "1".to_owned()), read);
-        checked.map_err(|faults| faults.iter().for_each(|fault| section.fault("category", &fault.to_string()))).ok()
+        checked
+            .map_err(|faults| faults.iter().for_each(|fault| section.fault("category", &fault.to_string())))
+            .ok()
     };
     section.finish();
     (taxonomy, VerdictPolicy { confidence_min })

@@ -10,7 +10,10 @@ fn read(text: &str, pairs: &[(&str, &str)]) -> Result<Config, Faults> {
 }
 
 fn faults(text: &str, pairs: &[(&str, &str)]) -> Vec<String> {
-    read(text, pairs).err().map(|faults| faults.0.iter().map(ToString::to_string).collect()).unwrap_or_default()
+    read(text, pairs)
+        .err()
+        .map(|faults| faults.0.iter().map(ToString::to_string).collect())
+        .unwrap_or_default()
 }
 
 #[test]
@@ -40,7 +43,8 @@ fn a_key_alone_means_the_openai_dialect() -> Result<(), Faults> {
 
 #[test]
 fn the_environment_wins_over_the_file() -> Result<(), Faults> {
-    let config = read("[queue]\nworkers = 3\n[server]\nlisten = '127.0.0.1:1'", &[("HOOKTRIAGE_WORKERS", "5")])?;
+    let config =
+        read("[queue]\nworkers = 3\n[server]\nlisten = '127.0.0.1:1'", &[("HOOKTRIAGE_WORKERS", "5")])?;
     assert_eq!((config.triage.worker.slots, config.listen.port()), (5, 1));
     Ok(())
 }
@@ -114,7 +118,14 @@ fn rules_and_destinations_are_read() -> Result<(), Faults> {
 
 #[test]
 fn no_secret_shows_in_the_debug_text_of_a_configuration() -> Result<(), Faults> {
-    let config = read("", &[("HOOKTRIAGE_SECRET_GITHUB", SECRET), ("HOOKTRIAGE_LLM_API_KEY", "sk-hidden"), ("HOOKTRIAGE_LLM_MODEL", "m")])?;
+    let config = read(
+        "",
+        &[
+            ("HOOKTRIAGE_SECRET_GITHUB", SECRET),
+            ("HOOKTRIAGE_LLM_API_KEY", "sk-hidden"),
+            ("HOOKTRIAGE_LLM_MODEL", "m"),
+        ],
+    )?;
     let text = format!("{config:?}");
     assert!(!text.contains(SECRET) && !text.contains("sk-hidden"), "{text}");
     Ok(())

@@ -24,14 +24,38 @@ const fn secret(name: &'static str, default: &'static str, help: &'static str) -
 
 /// All of them.
 pub const VARIABLES: &[Variable] = &[
-    secret("DATABASE_URL", "a Postgres of its own", "where Postgres is: postgres://user:password@host/database"),
+    secret(
+        "DATABASE_URL",
+        "a Postgres of its own",
+        "where Postgres is: postgres://user:password@host/database",
+    ),
     plain("HOOKTRIAGE_CONFIG", "hooktriage.toml, if there", "the configuration file"),
     plain("HOOKTRIAGE_LISTEN", "127.0.0.1:8080", "address and port that the service listens on"),
-    plain("HOOKTRIAGE_DATA_DIR", "by platform", "folder for the Postgres of its own and the generated admin token"),
-    plain("HOOKTRIAGE_PG_BIN", "searched for", "folder with initdb and postgres, for the Postgres of its own"),
-    secret("HOOKTRIAGE_ADMIN_TOKEN", "generated into the data folder", "bearer token for /v1, at least 16 characters"),
-    secret("HOOKTRIAGE_SECRET_<NAME>", "none", "signing secret of a source; two live ones with a comma between"),
-    secret("HOOKTRIAGE_DESTINATION_SECRET_<NAME>", "none", "secret that deliveries to a destination are signed with"),
+    plain(
+        "HOOKTRIAGE_DATA_DIR",
+        "by platform",
+        "folder for the Postgres of its own and the generated admin token",
+    ),
+    plain(
+        "HOOKTRIAGE_PG_BIN",
+        "searched for",
+        "folder with initdb and postgres, for the Postgres of its own",
+    ),
+    secret(
+        "HOOKTRIAGE_ADMIN_TOKEN",
+        "generated into the data folder",
+        "bearer token for /v1, at least 16 characters",
+    ),
+    secret(
+        "HOOKTRIAGE_SECRET_<NAME>",
+        "none",
+        "signing secret of a source; two live ones with a comma between",
+    ),
+    secret(
+        "HOOKTRIAGE_DESTINATION_SECRET_<NAME>",
+        "none",
+        "secret that deliveries to a destination are signed with",
+    ),
     plain("HOOKTRIAGE_LLM_KIND", "offline, or openai with a key or base URL", "openai, anthropic or offline"),
     plain("HOOKTRIAGE_LLM_BASE_URL", "the provider's own", "base URL of the model's API"),
     plain("HOOKTRIAGE_LLM_MODEL", "none", "model name, as the provider spells it"),

@@ -45,7 +45,8 @@ pub(super) async fn require_token(State(token): State<TokenHash>, request: Reque
     match presented {
         Some(presented) if token.admits(presented) => next.run(request).await,
         _ => {
-            let detail = "send the header `Authorization: Bearer TOKEN` with the value of HOOKTRIAGE_ADMIN_TOKEN";
+            let detail =
+                "send the header `Authorization: Bearer TOKEN` with the value of HOOKTRIAGE_ADMIN_TOKEN";
             Problem::with(Code::Unauthorized, detail).into_response()
         }
     }

@@ -23,7 +23,7 @@ const REPLAYS_MAX: i64 = 1000;
 /// Which letters to list or to replay.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, IntoParams, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub struct LetterFilter {
+pub(super) struct LetterFilter {
     /// `triage` or `routing`.
     queue: Option<String>,
     /// Name of a source.
@@ -56,7 +56,7 @@ impl LetterFilter {
 /// The list's parameters.
 #[derive(Clone, Debug, Default, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
-pub struct LetterParams {
+pub(super) struct LetterParams {
     /// `open`, `replayed`, `discarded` or `all`; `open` when absent.
     state: Option<String>,
     /// `triage` or `routing`.
@@ -99,7 +99,12 @@ pub(super) async fn list(
         ..DeadLetterFilter::default()
     };
     let letters = dead_letter::list_dead_letters(&state.pool, &filter, limit + 1).await?;
-    Ok(Json(Page::of(letters, limit, |letter| letter.dead_letter_id, |letter| DeadLetterBody::new(letter, None))))
+    Ok(Json(Page::of(
+        letters,
+        limit,
+        |letter| letter.dead_letter_id,
+        |letter| DeadLetterBody::new(letter, None),
+    )))
 }
 
 /// Shows one dead letter with every attempt.
@@ -120,7 +125,7 @@ pub(super) async fn show(
 
 /// One letter and the job that it was replayed as.
 #[derive(Clone, Debug, Serialize, ToSchema)]
-pub struct ReplayedLetter {
+pub(super) struct ReplayedLetter {
     /// The letter.
     dead_letter_id: Uuid,
     /// The new job.
@@ -147,7 +152,8 @@ pub(super) async fn replay_one(
     let Some(one) = replayed.first() else { return Err(why_not_replayed(&state, id).await?) };
     ring(&state, &replayed);
     let location = format!("/v1/jobs/{}", one.job_id);
-    Ok((StatusCode::ACCEPTED, [(header::LOCATION, location)], Json(ReplayedLetter::from(one))).into_response())
+    Ok((StatusCode::ACCEPTED, [(header::LOCATION, location)], Json(ReplayedLetter::from(one)))
+        .into_response())
 }
 
 async fn why_not_replayed(state: &ApiState, id: Uuid) -> Result<Problem, Problem> {
@@ -164,7 +170,7 @@ async fn why_not_replayed(state: &ApiState, id: Uuid) -> Result<Problem, Problem
 /// What to replay.
 #[derive(Clone, Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub struct ReplayRequest {
+pub(super) struct ReplayRequest {
     /// Which open letters.
     #[serde(default)]
     filter: LetterFilter,
@@ -180,7 +186,7 @@ pub struct ReplayRequest {
 
 /// What was replayed.
 #[derive(Clone, Debug, Serialize, ToSchema)]
-pub struct ReplayReport {
+pub(super) struct ReplayReport {
     /// Whether this was only a count.
     dry_run: bool,
     /// Open letters that match, up to the limit.
@@ -207,7 +213,10 @@ pub(super) async fn replay_many(
     }
     let limit = request.limit.unwrap_or(REPLAYS_MAX);
     if !(1..=REPLAYS_MAX).contains(&limit) {
-        return Err(Problem::with(Code::BodyInvalid, format!("limit is {limit}; it must be 1 to {REPLAYS_MAX}")));
+        return Err(Problem::with(
+            Code::BodyInvalid,
+            format!("limit is {limit}; it must be 1 to {REPLAYS_MAX}"),
+        ));
     }
     let filter = request.filter.in_state(Some("open".to_owned()), None);
     let mut letters = dead_letter::list_dead_letters(&state.pool, &filter, limit + 1).await?;

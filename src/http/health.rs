@@ -22,7 +22,7 @@ const LETTERS_COUNT_MAX: i64 = 10_000;
 
 /// What a probe is told.
 #[derive(Debug, Serialize, ToSchema)]
-pub struct Health {
+pub(super) struct Health {
     /// `ok`, or why not.
     status: &'static str,
 }
@@ -81,8 +81,10 @@ async fn measure(state: &ApiState) -> Result<(), crate::queue::QueueError> {
         let depth = depths.iter().find(|depth| depth.queue == *name);
         let of = |count: fn(&inspect::QueueDepth) -> i64| depth.map_or(0.0, |depth| count(depth) as f64);
         metrics::gauge!("hooktriage_jobs", "queue" => *name, "state" => "due").set(of(|depth| depth.due));
-        metrics::gauge!("hooktriage_jobs", "queue" => *name, "state" => "waiting").set(of(|depth| depth.waiting));
-        metrics::gauge!("hooktriage_jobs", "queue" => *name, "state" => "running").set(of(|depth| depth.running));
+        metrics::gauge!("hooktriage_jobs", "queue" => *name, "state" => "waiting")
+            .set(of(|depth| depth.waiting));
+        metrics::gauge!("hooktriage_jobs", "queue" => *name, "state" => "running")
+            .set(of(|depth| depth.running));
         let oldest = depth.map_or(0.0, |depth| depth.oldest_due_seconds);
         metrics::gauge!("hooktriage_oldest_due_job_seconds", "queue" => *name).set(oldest);
     }

@@ -18,7 +18,7 @@ use crate::store::classification;
 /// Which jobs to list.
 #[derive(Clone, Debug, Default, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
-pub struct JobParams {
+pub(super) struct JobParams {
     /// `queued`, `running`, `succeeded`, `dead` or `cancelled`.
     state: Option<String>,
     /// `triage` or `routing`.
@@ -41,7 +41,10 @@ pub(super) async fn list(
     let (Query(params), Query(page)) = (params?, page?);
     if let Some(word) = params.state.as_deref().filter(|word| !is_state(word)) {
         let words = JobState::ALL.map(JobState::as_str).join(", ");
-        return Err(Problem::with(Code::ParameterInvalid, format!("state is {word:?}; it must be one of {words}")));
+        return Err(Problem::with(
+            Code::ParameterInvalid,
+            format!("state is {word:?}; it must be one of {words}"),
+        ));
     }
     let limit = page.limit()?;
     let filter = JobFilter {
@@ -61,7 +64,10 @@ pub(super) async fn list(
 #[utoipa::path(get, path = "/v1/jobs/{job_id}", tag = "jobs", params(("job_id" = Uuid, Path)),
     responses((status = 200, body = Job), (status = "4XX", body = ProblemBody)),
     security(("token" = [])))]
-pub(super) async fn show(State(state): State<ApiState>, Path(id): Path<String>) -> Result<Json<Job>, Problem> {
+pub(super) async fn show(
+    State(state): State<ApiState>,
+    Path(id): Path<String>,
+) -> Result<Json<Job>, Problem> {
     let job_id = id_from_path(&id, Code::JobUnknown)?;
     let view = inspect::find_job(&state.pool, JobId(job_id)).await?.ok_or(Problem::new(Code::JobUnknown))?;
     let mut jobs = assemble(&state.pool, vec![view]).await?;

@@ -28,7 +28,9 @@ pub async fn serve(listener: TcpListener, router: Router, stop: CancellationToke
     let graceful = GracefulShutdown::new();
     let slots = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     loop {
-        let Some(Ok(slot)) = stop.run_until_cancelled(Arc::clone(&slots).acquire_owned()).await else { break };
+        let Some(Ok(slot)) = stop.run_until_cancelled(Arc::clone(&slots).acquire_owned()).await else {
+            break;
+        };
         let Some(accepted) = stop.run_until_cancelled(listener.accept()).await else { break };
         let stream = match accepted {
             Ok((stream, _)) => stream,

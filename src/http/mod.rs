@@ -126,6 +126,16 @@ pub fn openapi() -> utoipa::openapi::OpenApi {
     document
 }
 
+/// Probes and metrics only, for a process that takes no deliveries.
+pub fn probe_router(state: ApiState) -> Router {
+    let (probes, _) = OpenApiRouter::new()
+        .routes(routes!(health::live))
+        .routes(routes!(health::ready))
+        .routes(routes!(health::metrics))
+        .split_for_parts();
+    probes.fallback(|| async { Problem::new(Code::RouteUnknown) }).with_state(state)
+}
+
 /// All routes with their layers.
 pub fn router(state: ApiState) -> Router {
     let guard = axum::middleware::from_fn_with_state(state.token.clone(), auth::require_token);
@@ -157,7 +167,8 @@ async fn cap_api_body(
 
 /// An id out of a path. What is no UUID names nothing, so it is answered like an unknown one.
 fn id_from_path(text: &str, unknown: Code) -> Result<Uuid, Problem> {
-    text.parse().map_err(|_| Problem::with(unknown, "ids are UUIDs, such as 01a22499-f800-7000-8000-000000000000"))
+    text.parse()
+        .map_err(|_| Problem::with(unknown, "ids are UUIDs, such as 01a22499-f800-7000-8000-000000000000"))
 }
 
 impl From<QueryRejection> for Problem {

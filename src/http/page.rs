@@ -16,7 +16,7 @@ const LIMIT_MAX: i64 = 200;
 /// The parameters that every list takes.
 #[derive(Clone, Debug, Default, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
-pub struct PageParams {
+pub(super) struct PageParams {
     /// Rows on the page, 1 to 200; 50 when absent.
     pub limit: Option<i64>,
     /// `next_cursor` of the page before.
@@ -25,7 +25,7 @@ pub struct PageParams {
 
 /// A list as it is sent.
 #[derive(Clone, Debug, Serialize, ToSchema)]
-pub struct Page<T> {
+pub(super) struct Page<T> {
     /// The rows, newest first.
     pub items: Vec<T>,
     /// Hand it in as `cursor` for the rows after these; null on the last page.
@@ -37,7 +37,7 @@ impl PageParams {
     ///
     /// # Errors
     /// [`Code::ParameterInvalid`] when it is outside 1 to 200.
-    pub fn limit(&self) -> Result<i64, Problem> {
+    pub(super) fn limit(&self) -> Result<i64, Problem> {
         let limit = self.limit.unwrap_or(LIMIT_DEFAULT);
         if (1..=LIMIT_MAX).contains(&limit) {
             return Ok(limit);
@@ -49,18 +49,24 @@ impl PageParams {
     ///
     /// # Errors
     /// [`Code::ParameterInvalid`] when it is none of ours.
-    pub fn before(&self) -> Result<Option<Uuid>, Problem> {
+    pub(super) fn before(&self) -> Result<Option<Uuid>, Problem> {
         let Some(cursor) = &self.cursor else { return Ok(None) };
         let bytes = URL_SAFE_NO_PAD.decode(cursor).ok();
         let id = bytes.and_then(|bytes| Uuid::from_slice(&bytes).ok());
-        let refusal = || Problem::with(Code::ParameterInvalid, "cursor is none of ours; take next_cursor of a list");
+        let refusal =
+            || Problem::with(Code::ParameterInvalid, "cursor is none of ours; take next_cursor of a list");
         id.map(Some).ok_or_else(refusal)
     }
 }
 
 impl<T> Page<T> {
     /// A page of `limit` rows out of up to `limit + 1` that were read.
-    pub fn of<R>(mut rows: Vec<R>, limit: i64, id: impl Fn(&R) -> Uuid, item: impl Fn(R) -> T) -> Self {
+    pub(super) fn of<R>(
+        mut rows: Vec<R>,
+        limit: i64,
+        id: impl Fn(&R) -> Uuid,
+        item: impl Fn(R) -> T,
+    ) -> Self {
         let limit = usize::try_from(limit).unwrap_or(0);
         let more = rows.len() > limit;
         rows.truncate(limit);

@@ -76,7 +76,9 @@ impl Code {
     /// Code, status and title.
     const fn row(self) -> (&'static str, StatusCode, &'static str) {
         match self {
-            Self::Unauthorized => ("unauthorized", StatusCode::UNAUTHORIZED, "The bearer token is missing or wrong"),
+            Self::Unauthorized => {
+                ("unauthorized", StatusCode::UNAUTHORIZED, "The bearer token is missing or wrong")
+            }
             Self::SignatureRefused => {
                 ("signature-refused", StatusCode::UNAUTHORIZED, "The signature was not accepted")
             }
@@ -90,7 +92,9 @@ impl Code {
             Self::MethodNotAllowed => {
                 ("method-not-allowed", StatusCode::METHOD_NOT_ALLOWED, "The route does not know this method")
             }
-            Self::ParameterInvalid => ("parameter-invalid", StatusCode::BAD_REQUEST, "A parameter cannot be read"),
+            Self::ParameterInvalid => {
+                ("parameter-invalid", StatusCode::BAD_REQUEST, "A parameter cannot be read")
+            }
             Self::BodyInvalid => ("body-invalid", StatusCode::BAD_REQUEST, "The body cannot be read"),
             Self::IdempotencyKeyReused => (
                 "idempotency-key-reused",
@@ -100,8 +104,12 @@ impl Code {
             Self::DeadLetterNotOpen => {
                 ("dead-letter-not-open", StatusCode::CONFLICT, "The dead letter is not open any more")
             }
-            Self::BodyTooLarge => ("body-too-large", StatusCode::PAYLOAD_TOO_LARGE, "The body is larger than the cap"),
-            Self::BodyTooSlow => ("body-too-slow", StatusCode::REQUEST_TIMEOUT, "The body took too long to arrive"),
+            Self::BodyTooLarge => {
+                ("body-too-large", StatusCode::PAYLOAD_TOO_LARGE, "The body is larger than the cap")
+            }
+            Self::BodyTooSlow => {
+                ("body-too-slow", StatusCode::REQUEST_TIMEOUT, "The body took too long to arrive")
+            }
             Self::MediaTypeUnsupported => (
                 "media-type-unsupported",
                 StatusCode::UNSUPPORTED_MEDIA_TYPE,

@@ -29,7 +29,7 @@ const KEY_BYTES_MAX: usize = 255;
 /// A ticket to triage.
 #[derive(Clone, Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub struct SubmittedTicket {
+pub(super) struct SubmittedTicket {
     /// Title; at least one of subject and body must say something.
     #[serde(default)]
     subject: String,
@@ -54,7 +54,7 @@ pub struct SubmittedTicket {
 
 /// What became of a submitted ticket.
 #[derive(Clone, Debug, Serialize, ToSchema)]
-pub struct Submitted {
+pub(super) struct Submitted {
     /// `accepted` or `duplicate`.
     status: &'static str,
     /// The job that triages it.
@@ -77,7 +77,10 @@ pub(super) async fn submit(
     let submitted: SubmittedTicket =
         serde_json::from_slice(&body).map_err(|fault| Problem::with(Code::BodyInvalid, fault.to_string()))?;
     if submitted.subject.trim().is_empty() && submitted.body.trim().is_empty() {
-        return Err(Problem::with(Code::BodyInvalid, "subject and body are both empty; say what the ticket is about"));
+        return Err(Problem::with(
+            Code::BodyInvalid,
+            "subject and body are both empty; say what the ticket is about",
+        ));
     }
     let event = event(submitted, idempotency_key(&headers)?, body);
     let (status, job_id, ticket_id) = match state.intake.submit(event).await.map_err(refusal)? {
@@ -96,7 +99,9 @@ pub(super) async fn submit(
 /// The problem of an event that could not be committed.
 pub(super) fn refusal(fault: IntakeError) -> Problem {
     match fault {
-        IntakeError::Overloaded => Problem::unavailable("too much is waiting to be written; send it again", 5),
+        IntakeError::Overloaded => {
+            Problem::unavailable("too much is waiting to be written; send it again", 5)
+        }
         IntakeError::TooSlow(_) | IntakeError::Refused(_) => {
             Problem::unavailable("the database did not commit it; send it again", 2)
         }
@@ -137,7 +142,7 @@ fn event(submitted: SubmittedTicket, key: Option<String>, body: Bytes) -> NewEve
 /// Which tickets to list.
 #[derive(Clone, Debug, Default, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
-pub struct TicketParams {
+pub(super) struct TicketParams {
     /// Name of a source.
     source: Option<String>,
 }
@@ -174,7 +179,8 @@ pub(super) async fn show(
     Path(id): Path<String>,
 ) -> Result<Json<TicketBody>, Problem> {
     let ticket_id = TicketId(id_from_path(&id, Code::TicketUnknown)?);
-    let found = ticket::find_ticket(&state.pool, ticket_id).await?.ok_or(Problem::new(Code::TicketUnknown))?;
+    let found =
+        ticket::find_ticket(&state.pool, ticket_id).await?.ok_or(Problem::new(Code::TicketUnknown))?;
     let verdict = classification::newest_of_tickets(&state.pool, &[ticket_id]).await?.pop();
     Ok(Json(TicketBody::new(found, verdict)))
 }

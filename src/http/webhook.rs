@@ -31,7 +31,7 @@ const BODY_TIME_MAX: Duration = Duration::from_secs(10);
 
 /// The answer to a delivery that was understood; always with status 200.
 #[derive(Clone, Debug, Serialize, ToSchema)]
-pub struct Acknowledgement {
+pub(super) struct Acknowledgement {
     /// `accepted`, `duplicate`, `ignored` or `quarantined`.
     status: &'static str,
     /// The job that triages the ticket.
@@ -48,7 +48,10 @@ pub struct Acknowledgement {
 /// Tells a sender that checks the address whether there is a source behind it.
 #[utoipa::path(head, path = "/webhooks/{source}", tag = "webhooks", params(("source" = String, Path)),
     responses((status = 200), (status = 404)))]
-pub(super) async fn probe(State(state): State<ApiState>, Path(name): Path<String>) -> Result<StatusCode, Problem> {
+pub(super) async fn probe(
+    State(state): State<ApiState>,
+    Path(name): Path<String>,
+) -> Result<StatusCode, Problem> {
     find_source(&state, &name).map(|_| StatusCode::OK)
 }
 
@@ -65,7 +68,8 @@ pub(super) async fn receive(
     let source = find_source(&state, &name)?;
     let counted = |outcome: &'static str| {
         let source = source.name().to_owned();
-        metrics::counter!("hooktriage_deliveries_total", "source" => source, "outcome" => outcome).increment(1);
+        metrics::counter!("hooktriage_deliveries_total", "source" => source, "outcome" => outcome)
+            .increment(1);
     };
     let result = accept(&state, source, request).await;
     match &result {
@@ -84,16 +88,12 @@ async fn accept(
     let (parts, body) = request.into_parts();
     refuse_encodings(&parts.headers)?;
     let body = read_capped(&parts.headers, body, state.body_bytes_max).await?;
-    let delivery = Delivery {
-        method: &parts.method,
-        uri: &parts.uri,
-        headers: &parts.headers,
-        body: &body,
-    };
+    let delivery = Delivery { method: &parts.method, uri: &parts.uri, headers: &parts.headers, body: &body };
     let received = source.receive(&delivery, Utc::now()).map_err(|why| {
         let (name, reason) = (source.name().to_owned(), why.as_str());
         tracing::warn!(source = name, reason, %why, "a delivery was refused for its signature");
-        metrics::counter!("hooktriage_signature_refusals_total", "source" => name, "reason" => reason).increment(1);
+        metrics::counter!("hooktriage_signature_refusals_total", "source" => name, "reason" => reason)
+            .increment(1);
         Problem::new(Code::SignatureRefused)
     })?;
     match received {
@@ -123,7 +123,12 @@ async fn commit(state: &ApiState, event: NewEvent) -> Result<Acknowledgement, Pr
         }
         Receipt::Quarantined { event_id } => {
             tracing::error!(source, event_type, %event_id, "an event of a known type could not be read; it is kept");
-            Acknowledgement { status: "quarantined", job_id: None, ticket_id: None, event_id: Some(event_id.0) }
+            Acknowledgement {
+                status: "quarantined",
+                job_id: None,
+                ticket_id: None,
+                event_id: Some(event_id.0),
+            }
         }
         Receipt::Duplicate { event_id, job_id, ticket_id, .. } => {
             let (job_id, ticket_id) = (job_id.map(|id| id.0), ticket_id.map(|id| id.0));
@@ -158,7 +163,8 @@ fn refuse_encodings(headers: &HeaderMap) -> Result<(), Problem> {
 /// Reads a body up to `bytes_max`, whether or not its length was announced.
 pub(super) async fn read_capped(headers: &HeaderMap, body: Body, bytes_max: usize) -> Result<Bytes, Problem> {
     let too_large = || Problem::with(Code::BodyTooLarge, format!("the cap is {bytes_max} bytes"));
-    let announced = headers.get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
+    let announced =
+        headers.get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
     if announced.is_some_and(|bytes| bytes > bytes_max as u64) {
         return Err(too_large());
     }

@@ -63,9 +63,13 @@ impl<E> Ending<E> {
     }
 }
 
+/// Most that is added to a snooze.
+const SPREAD_MAX: Duration = Duration::from_secs(60);
+
 /// Up to a quarter more, so that jobs that were snoozed together do not wake together.
 fn spread(delay: Duration) -> Duration {
-    delay.mul_f64(rand::rng().random_range(1.0..1.25))
+    let more = delay.mul_f64(0.25).min(SPREAD_MAX);
+    delay + more.mul_f64(rand::rng().random_range(0.0..1.0))
 }
 
 #[cfg(test)]

@@ -84,7 +84,8 @@ impl Destination {
         let url = Url::parse(&settings.url).map_err(|fault| faults.push(DestinationFault::NoUrl(fault))).ok();
         faults.extend(url.as_ref().into_iter().flat_map(|url| url_faults(url, settings.allow_private)));
         let secret = read_secret(settings).map_err(|fault| faults.push(fault)).ok();
-        let client = client(settings.allow_private).map_err(|fault| faults.push(DestinationFault::Client(fault))).ok();
+        let client =
+            client(settings.allow_private).map_err(|fault| faults.push(DestinationFault::Client(fault))).ok();
         match (url, secret, client) {
             (Some(url), Some(secret), Some(client)) if faults.is_empty() => {
                 Ok(Self { name: settings.name.clone(), url, secret, client })
@@ -153,7 +154,9 @@ mod tests {
 
     #[test]
     fn an_address_inside_is_refused_unless_it_is_allowed() {
-        for inside in ["https://127.0.0.1/x", "https://[::1]/x", "https://169.254.169.254/x", "https://2130706433/x"] {
+        for inside in
+            ["https://127.0.0.1/x", "https://[::1]/x", "https://169.254.169.254/x", "https://2130706433/x"]
+        {
             let faults = Destination::build(&settings(inside, false)).err().unwrap_or_default();
             assert!(matches!(faults[..], [DestinationFault::Private]), "{inside}: {faults:?}");
         }

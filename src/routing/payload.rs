@@ -50,7 +50,13 @@ pub(super) fn verdict(ticket: &Ticket, stored: &StoredClassification) -> Value {
 }
 
 /// The event `dead_letter.alert`: what died of one failure, newest first.
-pub(super) fn alert(error_class: &str, queue: &str, letters: &[DeadLetter], more: bool, now: DateTime<Utc>) -> Value {
+pub(super) fn alert(
+    error_class: &str,
+    queue: &str,
+    letters: &[DeadLetter],
+    more: bool,
+    now: DateTime<Utc>,
+) -> Value {
     let shown = letters.iter().map(|letter| {
         json!({
             "dead_letter_id": letter.dead_letter_id,

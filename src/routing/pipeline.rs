@@ -76,7 +76,9 @@ impl RoutingHandler {
 
     async fn alert(&self, job: &ClaimedJob) -> Result<Outcome<()>, Obstacle> {
         let args: AlertArgs = read_args(&job.args)?;
-        let Some(name) = &self.alerts else { return Err(gone("no destination for alerts is configured any more")) };
+        let Some(name) = &self.alerts else {
+            return Err(gone("no destination for alerts is configured any more"));
+        };
         let destination = self.destination(name.as_str())?;
         let filter = DeadLetterFilter {
             state: Some("open".to_owned()),
@@ -92,7 +94,8 @@ impl RoutingHandler {
         let more = letters.len() > shown;
         letters.truncate(shown);
         let now = Utc::now();
-        let body = payload::alert(&args.error_class, &args.queue, &letters, more, now).to_string().into_bytes();
+        let body =
+            payload::alert(&args.error_class, &args.queue, &letters, more, now).to_string().into_bytes();
         let key = format!("alert_{}", job.lease.job_id.0.simple());
         Ok(webhook::send(destination, &key, body, now).await)
     }
@@ -125,7 +128,10 @@ impl Handler for RoutingHandler {
 
 fn read_args<T: serde::de::DeserializeOwned>(args: &str) -> Result<T, Obstacle> {
     let unreadable = |fault: serde_json::Error| {
-        Obstacle::Permanent(JobError::new("args_unreadable", format!("the job's arguments cannot be read: {fault}")))
+        Obstacle::Permanent(JobError::new(
+            "args_unreadable",
+            format!("the job's arguments cannot be read: {fault}"),
+        ))
     };
     serde_json::from_str(args).map_err(unreadable)
 }

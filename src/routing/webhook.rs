@@ -17,7 +17,12 @@ const PAUSE_DEFAULT: Duration = Duration::from_secs(30);
 const PAUSE_MAX: Duration = Duration::from_secs(3600);
 
 /// Sends `body` under `id`, the idempotency key: the same on every repetition.
-pub(super) async fn send(destination: &Destination, id: &str, body: Vec<u8>, now: DateTime<Utc>) -> Outcome<()> {
+pub(super) async fn send(
+    destination: &Destination,
+    id: &str,
+    body: Vec<u8>,
+    now: DateTime<Utc>,
+) -> Outcome<()> {
     let headers = match signed(destination, id, &body, now) {
         Ok(headers) => headers,
         Err(text) => return Outcome::DeadLetter(JobError::new("delivery_unsignable", text)),
@@ -60,7 +65,9 @@ fn of_answer(name: &str, status: StatusCode, headers: &HeaderMap, now: DateTime<
     }
     let what = match status {
         StatusCode::GONE => "it is gone; take the destination out of the rules",
-        StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => "it does not accept our signature; compare the secrets",
+        StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
+            "it does not accept our signature; compare the secrets"
+        }
         StatusCode::NOT_FOUND => "there is nothing at its url; mend the url",
         _ if status.is_redirection() => "redirects are not followed; configure the address it points to",
         _ => "it refuses this delivery",

@@ -8,6 +8,14 @@
 
 pub mod clean;
 pub mod parse;
+pub mod pipeline;
 pub mod prompt;
 pub mod signs;
 pub mod taxonomy;
+
+pub use pipeline::TriageHandler;
+
+/// The queue of triage jobs.
+pub const QUEUE: &str = "triage";
+/// A job that triages a ticket.
+pub const KIND_TRIAGE: &str = "triage";

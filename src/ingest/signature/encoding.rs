@@ -72,6 +72,9 @@ const KEY_BASE64: GeneralPurpose = GeneralPurpose::new(
 );
 
 impl KeyEncoding {
+    /// Every way to write a key.
+    pub const ALL: [Self; 4] = [Self::Utf8, Self::Base64, Self::Hex, Self::Whsec];
+
     pub(super) const WORDS: &str = "`utf8`, `base64`, `hex` or `whsec`";
 
     /// The word used in configuration.

@@ -67,14 +67,12 @@ fn classify(
     let encoder = Encoder::new().map_err(failed)?;
     let vectors = label_vectors(&encoder, taxonomy, labels)?;
     let texts = windows(subject, body);
-    let ranking = if texts.is_empty() {
-        None
-    } else {
-        score::rank(&vectors, &encoder.embed(&texts).map_err(failed)?)
-    };
+    let ranking =
+        if texts.is_empty() { None } else { score::rank(&vectors, &encoder.embed(&texts).map_err(failed)?) };
     // A ticket without words gets the last label, by custom the one for the rest, without trust.
     let last = taxonomy.categories().len() - 1;
-    let ranking = ranking.unwrap_or(Ranking { best: last, runner_up: last, similarity: 0.0, confidence: 0.0 });
+    let ranking =
+        ranking.unwrap_or(Ranking { best: last, runner_up: last, similarity: 0.0, confidence: 0.0 });
     let key = |at: usize| taxonomy.categories()[at].key.as_str();
     let text = format!("{subject}\n{body}");
     let (priority, ground) = words::priority(&text);
@@ -127,7 +125,11 @@ fn label_vectors(
 fn windows(subject: &str, body: &str) -> Vec<String> {
     let text = format!("{}\n{}", subject.trim(), body.trim());
     let chars: Vec<char> = text.trim().chars().collect();
-    chars.chunks(WINDOW_CHARS).take(WINDOWS_MAX).filter_map(|chunk| window(&String::from_iter(chunk))).collect()
+    chars
+        .chunks(WINDOW_CHARS)
+        .take(WINDOWS_MAX)
+        .filter_map(|chunk| window(&String::from_iter(chunk)))
+        .collect()
 }
 
 /// A text as the encoder takes it: short and not blank.

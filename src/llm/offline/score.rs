@@ -60,7 +60,8 @@ pub(super) fn rank(labels: &[LabelVectors], windows: &[Vec<f32>]) -> Option<Rank
 fn ticket_score(label: &LabelVectors, windows: &[Vec<f32>]) -> f64 {
     let weights = windows.iter().enumerate().map(|(at, _)| if at == 0 { FIRST_WINDOW } else { 1.0 });
     let total: f64 = weights.clone().sum();
-    windows.iter().zip(weights).map(|(window, weight)| weight * text_score(label, window)).sum::<f64>() / total
+    windows.iter().zip(weights).map(|(window, weight)| weight * text_score(label, window)).sum::<f64>()
+        / total
 }
 
 fn text_score(label: &LabelVectors, text: &[f32]) -> f64 {

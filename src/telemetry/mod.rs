@@ -1,0 +1,4 @@
+//! Logs and metrics: set up once a process.
+
+pub mod log;
+pub mod metrics;

@@ -1,0 +1,217 @@
+//! The triage worker's handler: from a job to a verdict, top to bottom.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use sqlx::PgPool;
+use tokio::time::Instant;
+
+use super::clean::{CleanLimits, CleanTicket, clean};
+use super::{parse, prompt, signs};
+use crate::domain::verdict::TextSigns;
+use crate::domain::{
+    DestinationName, ReviewReason, RuleSet, Taxonomy, Ticket, TicketId, Verdict, VerdictPolicy,
+};
+use crate::llm::{Answer, Change, Disposition, Ending, Failure, Lane, Request, Setback, disposition};
+use crate::queue::{ClaimedJob, Handler, JobError, Outcome, Ran, inspect};
+use crate::store::{VerdictRecord, ticket};
+
+/// Longest wait for the lane inside an attempt; a longer one goes back to the queue.
+const INLINE_WAIT_MAX: Duration = Duration::from_secs(5);
+/// How long a job waits for a lane that does not say how long it is held.
+const HELD_DEFAULT: Duration = Duration::from_secs(5);
+
+/// Everything that a verdict depends on.
+#[derive(Debug)]
+pub struct TriageHandler {
+    /// For reading tickets.
+    pub pool: PgPool,
+    /// Who classifies.
+    pub lane: Arc<Lane>,
+    /// Allowed labels.
+    pub taxonomy: Taxonomy,
+    /// How a verdict is drawn.
+    pub policy: VerdictPolicy,
+    /// Where verdicts go.
+    pub rules: RuleSet,
+    /// The destinations that can be sent to.
+    pub deliverable: HashSet<DestinationName>,
+}
+
+/// A ticket as this attempt asks about it.
+struct Question {
+    ticket: Ticket,
+    text: CleanTicket,
+    signs: TextSigns,
+    output_factor: u32,
+}
+
+impl TriageHandler {
+    async fn attempt(&self, job: &ClaimedJob) -> Outcome<VerdictRecord> {
+        let question = match self.question(job).await {
+            Ok(question) => question,
+            Err(outcome) => return outcome,
+        };
+        let permit = match self.lane.acquire(INLINE_WAIT_MAX).await {
+            Ok(permit) => permit,
+            Err(wait) => return snooze("lane_held", "the lane is paused or at its limit", wait.0),
+        };
+        let rendered = prompt::render(&self.taxonomy, &question.text, &prompt::fresh_boundary());
+        let request = Request {
+            ticket: question.text.as_text(),
+            taxonomy: &self.taxonomy,
+            prompt: &rendered,
+            output_factor: question.output_factor,
+        };
+        let answer = match self.lane.classify(permit, request).await {
+            Ok(answer) => answer,
+            Err(Setback { failure, disposition }) => {
+                return self.after(job, &question, &failure, disposition).await;
+            }
+        };
+        match parse::parse(&answer.completion, &self.taxonomy) {
+            Ok(classification) => {
+                let verdict = self.policy.decide(classification, &question.signs);
+                Outcome::Complete(self.record(&question, verdict, Some(&answer)))
+            }
+            Err(fault) => {
+                let failure = Failure::from(fault);
+                let follows = disposition(&failure);
+                self.after(job, &question, &failure, follows).await
+            }
+        }
+    }
+
+    /// Reads and cleans the ticket, in the way that the last failure asks for.
+    async fn question(&self, job: &ClaimedJob) -> Result<Question, Outcome<VerdictRecord>> {
+        let found = ticket::find_ticket(&self.pool, TicketId(job.subject_id)).await.map_err(|fault| {
+            Outcome::Retry { error: JobError::new("database_failed", fault.to_string()), after: None }
+        })?;
+        let gone = || Outcome::DeadLetter(JobError::new("subject_gone", "the ticket is not there any more"));
+        let ticket = found.ok_or_else(gone)?;
+        let last = job.last_error_class.as_deref();
+        let limits = CleanLimits::default();
+        let limits = if last == Some("input_too_large") { limits.shorter() } else { limits };
+        let text = clean(&ticket.draft, &limits);
+        let signs = signs::read(&text.subject, &text.body);
+        let output_factor = if last == Some("output_truncated") { 2 } else { 1 };
+        Ok(Question { ticket, text, signs, output_factor })
+    }
+
+    /// What follows from a failure, in the words of the queue. No wildcard: this is the policy.
+    async fn after(
+        &self,
+        job: &ClaimedJob,
+        question: &Question,
+        failure: &Failure,
+        disposition: Disposition,
+    ) -> Outcome<VerdictRecord> {
+        let error = JobError::new(failure.class(), failure.to_string());
+        match disposition {
+            Disposition::Retry { after, times_max: None } => Outcome::Retry { error, after },
+            Disposition::Retry { after, times_max: Some(max) } => {
+                match self.failed_before(job, failure).await {
+                    count if count + 1 < max => Outcome::Retry { error, after },
+                    _ => Outcome::DeadLetter(error),
+                }
+            }
+            Disposition::PauseLane { at_least } | Disposition::ParkLane { at_least, .. } => {
+                Outcome::Snooze { error, delay: at_least.unwrap_or_else(|| self.hold()) }
+            }
+            Disposition::StepDown => Outcome::Snooze { error, delay: Duration::ZERO },
+            Disposition::ReAsk { change, times_max, then } => {
+                let asked_before = self.failed_before(job, failure).await;
+                if asked_before < times_max && is_possible(change, question) {
+                    return Outcome::Retry { error, after: None };
+                }
+                match then {
+                    Ending::DeadLetter => Outcome::DeadLetter(error),
+                    Ending::Review => {
+                        self.review(question, ReviewReason::UnusableAnswer, failure.to_string())
+                    }
+                }
+            }
+            Disposition::Review { reason, detail } => self.review(question, reason, detail),
+            Disposition::DeadLetter { class } => Outcome::DeadLetter(JobError { class, ..error }),
+        }
+    }
+
+    /// How often this job has failed in this way before.
+    async fn failed_before(&self, job: &ClaimedJob, failure: &Failure) -> u32 {
+        let attempts = inspect::attempts(&self.pool, &[job.lease.job_id.0]).await.unwrap_or_default();
+        let same = attempts.iter().filter(|attempt| attempt.error_class.as_deref() == Some(failure.class()));
+        u32::try_from(same.count()).unwrap_or(u32::MAX)
+    }
+
+    fn hold(&self) -> Duration {
+        let hold = self.lane.status().hold;
+        hold.and_then(|hold| hold.remaining(Instant::now())).unwrap_or(HELD_DEFAULT)
+    }
+
+    fn review(&self, question: &Question, reason: ReviewReason, detail: String) -> Outcome<VerdictRecord> {
+        let verdict = self.policy.review_only(reason, detail, &question.signs);
+        Outcome::Complete(self.record(question, verdict, None))
+    }
+
+    fn record(&self, question: &Question, verdict: Verdict, answer: Option<&Answer>) -> VerdictRecord {
+        let destination = self.rules.destination(&question.ticket.source, &verdict).cloned();
+        let usage = answer.and_then(|answer| answer.usage);
+        let tokens = |count: u64| u32::try_from(count).unwrap_or(u32::MAX);
+        let latency = answer.map_or(0, |answer| answer.latency.as_millis());
+        VerdictRecord {
+            ticket_id: question.ticket.ticket_id,
+            deliver: destination.as_ref().is_some_and(|name| self.deliverable.contains(name)),
+            destination,
+            verdict,
+            lane: self.lane.name().to_owned(),
+            model: answer.map_or(self.lane.model(), |answer| &answer.model).to_owned(),
+            prompt_version: prompt::PROMPT_VERSION.to_owned(),
+            taxonomy_version: self.taxonomy.version().to_owned(),
+            input_tokens: usage.map(|usage| tokens(usage.input_tokens)),
+            output_tokens: usage.map(|usage| tokens(usage.output_tokens)),
+            latency_ms: u32::try_from(latency).unwrap_or(u32::MAX),
+            truncated: question.text.truncated,
+        }
+    }
+}
+
+/// Asking for the same again with a shorter body helps only if there is something to shorten.
+fn is_possible(change: Change, question: &Question) -> bool {
+    match change {
+        Change::Nothing | Change::MoreOutput => true,
+        Change::ShorterInput => {
+            question.text.body.chars().count() > CleanLimits::default().shorter().body_chars_max
+        }
+    }
+}
+
+fn snooze(class: &'static str, text: &str, delay: Duration) -> Outcome<VerdictRecord> {
+    Outcome::Snooze { error: JobError::new(class, text), delay }
+}
+
+impl Handler for TriageHandler {
+    type Effect = VerdictRecord;
+
+    fn kinds(&self) -> Vec<String> {
+        vec![super::KIND_TRIAGE.to_owned()]
+    }
+
+    async fn ready(&self) {
+        self.lane.ready().await;
+    }
+
+    async fn run(&self, job: &ClaimedJob) -> Ran<VerdictRecord> {
+        let started = Instant::now();
+        let outcome = self.attempt(job).await;
+        metrics::histogram!("hooktriage_triage_attempt_seconds").record(started.elapsed().as_secs_f64());
+        let context = format!(
+            "lane={} model={} prompt={} taxonomy={}",
+            self.lane.name(),
+            self.lane.model(),
+            prompt::PROMPT_VERSION,
+            self.taxonomy.version()
+        );
+        Ran { outcome, context: Some(context) }
+    }
+}
