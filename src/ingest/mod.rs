@@ -21,3 +21,6 @@ pub mod signature;
 pub mod source;
 
 pub use receive::Received;
+
+#[cfg(test)]
+mod tests;
