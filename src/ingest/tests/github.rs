@@ -148,4 +148,6 @@ fn the_allow_list_can_be_widened() {
     let body = fixture!("github-issue-comment.json");
     let headers = signed(&source, GUID, body, &[("x-github-event", "issue_comment")]);
     assert_eq!(ticket(receive_with(&source, &headers, body)).external_id, "orchard-tools/press#7");
+    let headers = signed(&source, GUID, b"{", &[("x-github-event", "issue_comment")]);
+    assert!(fault(receive_with(&source, &headers, b"{")).contains("not JSON"));
 }
