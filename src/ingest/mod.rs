@@ -24,3 +24,6 @@ mod write;
 
 pub use intake::{Intake, IntakeError, Receipt};
 pub use receive::Received;
+
+#[cfg(test)]
+mod tests;

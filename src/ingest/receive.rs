@@ -52,7 +52,7 @@ impl Source {
         match self.read(delivery.headers, delivery.body) {
             Reading::Handshake { answer } => Received::Handshake { answer },
             Reading::Ignored { event_type } => Received::Ignored { event_type },
-            Reading::Event(event) => Received::Event(Box::new(self.new_event(event, delivery, verified))),
+            Reading::Event(event) => Received::Event(Box::new(self.new_event(*event, delivery, verified))),
         }
     }
 
@@ -104,6 +104,3 @@ fn keys(event: &ReadEvent, body: &[u8], verified: &Verified) -> (String, Option<
         Some(id) => (id.as_str().to_owned(), Some(event.fact.clone().unwrap_or_else(body_key))),
     }
 }
-
-#[cfg(test)]
-mod tests;

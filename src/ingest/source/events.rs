@@ -57,6 +57,15 @@ impl EventFilter {
             })
         })
     }
+
+    /// Whether something that happens to this noun may carry a ticket, when what happened cannot
+    /// be told.
+    pub(super) fn concerns(&self, noun: &str) -> bool {
+        self.0.iter().any(|pattern| match pattern.as_slice() {
+            [.., wanted, _] => wanted == "*" || wanted.eq_ignore_ascii_case(noun),
+            _ => true,
+        })
+    }
 }
 
 fn parts(text: &str) -> Vec<String> {
@@ -87,6 +96,13 @@ mod tests {
         assert!(filter.carries_ticket("ticket.escalated") && filter.carries_ticket("acme.ticket.escalated"));
         assert!(!filter.carries_ticket("ticket") && !filter.carries_ticket("ticket.status.changed"));
         assert!(EventFilter::of(&["*"]).carries_ticket("anything.at.all"));
+    }
+
+    #[test]
+    fn a_noun_concerns_us_when_any_of_its_events_may_count() {
+        let filter = EventFilter::of(&["issues.opened", "issue_comment.*"]);
+        assert!(filter.concerns("issues") && filter.concerns("issue_comment") && !filter.concerns("push"));
+        assert!(EventFilter::of(&["*"]).concerns("push") && EventFilter::of(&["*.opened"]).concerns("push"));
     }
 
     #[test]

@@ -57,8 +57,11 @@ pub(super) fn read(headers: &HeaderMap, body: &[u8], events: &EventFilter) -> Re
 
 /// A body that cannot be read matters only when its event may carry tickets at all.
 fn unreadable(event: &str, fault: &impl ToString, events: &EventFilter) -> Reading {
-    let may_carry = event == "issues" || events.carries_ticket(event);
-    if may_carry { Reading::event(event, None, Err(fault.to_string())) } else { Reading::ignored(event) }
+    if events.concerns(event) {
+        Reading::event(event, None, Err(fault.to_string()))
+    } else {
+        Reading::ignored(event)
+    }
 }
 
 /// The JSON of a delivery, which a webhook of content type "form" hides in a field.
@@ -78,7 +81,7 @@ fn read_event(event: &str, root: &Node<'_>, events: &EventFilter) -> Reading {
         Some(action) => format!("{event}.{action}"),
         None => event.to_owned(),
     };
-    if event == "issues" && action.is_none() {
+    if action.is_none() && events.concerns(event) {
         return Reading::event(&event_type, None, Err("`action` is missing".to_owned()));
     }
     if !events.carries_ticket(&event_type) {

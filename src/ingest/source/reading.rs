@@ -20,7 +20,7 @@ pub(in crate::ingest) enum Reading {
     /// A type that carries no ticket.
     Ignored { event_type: String },
     /// A type that carries a ticket, readable or not.
-    Event(ReadEvent),
+    Event(Box<ReadEvent>),
 }
 
 /// An event as the preset read it, before it gets its keys.
@@ -48,7 +48,7 @@ impl Reading {
         ticket: Result<TicketDraft, String>,
     ) -> Self {
         let event_type = event_type_of(event_type);
-        Self::Event(ReadEvent { event_type, occurred_at, ticket, event_id: None, fact: None })
+        Self::Event(Box::new(ReadEvent { event_type, occurred_at, ticket, event_id: None, fact: None }))
     }
 
     pub(super) fn unreadable(fault: &impl ToString) -> Self {
@@ -71,7 +71,8 @@ impl Reading {
 
     /// Fills in a link for tickets whose payload has none; `{id}` stands for the ticket's id.
     pub(super) fn with_ticket_url(mut self, pattern: Option<&str>) -> Self {
-        if let (Self::Event(ReadEvent { ticket: Ok(ticket), .. }), Some(pattern)) = (&mut self, pattern)
+        if let (Self::Event(event), Some(pattern)) = (&mut self, pattern)
+            && let Ok(ticket) = &mut event.ticket
             && ticket.url.is_empty()
         {
             ticket.url = pattern.replace("{id}", &ticket.external_id);

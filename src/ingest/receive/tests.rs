@@ -1,1 +1,0 @@
-//! Whole deliveries through whole sources.
