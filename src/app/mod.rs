@@ -73,7 +73,13 @@ impl Service {
     ///
     /// # Errors
     /// A destination or lane that cannot be built, or a database that does not answer.
-    pub async fn start(config: &Config, role: Role, pool: PgPool, listener: TcpListener, token: TokenHash) -> anyhow::Result<Self> {
+    pub async fn start(
+        config: &Config,
+        role: Role,
+        pool: PgPool,
+        listener: TcpListener,
+        token: TokenHash,
+    ) -> anyhow::Result<Self> {
         let metrics = telemetry::metrics::install().context("the metrics could not be set up")?;
         let address = listener.local_addr().context("the listener has no address")?;
         let stopping = CancellationToken::new();
@@ -85,7 +91,9 @@ impl Service {
         ];
         let worker = match role {
             Role::Ingest => None,
-            Role::All | Role::Worker => Some(start_worker(config, &pool, &wake, &background, &mut tasks).await?),
+            Role::All | Role::Worker => {
+                Some(start_worker(config, &pool, &wake, &background, &mut tasks).await?)
+            }
         };
         let template = JobTemplate {
             queue: triage::QUEUE,
@@ -132,7 +140,8 @@ fn api_state(
     metrics: PrometheusHandle,
     stopping: CancellationToken,
 ) -> ApiState {
-    let sources: HashMap<_, _> = config.sources.iter().map(|source| (source.name().to_owned(), source.clone())).collect();
+    let sources: HashMap<_, _> =
+        config.sources.iter().map(|source| (source.name().to_owned(), source.clone())).collect();
     ApiState {
         pool,
         intake,
@@ -154,8 +163,11 @@ async fn start_worker(
     background: &CancellationToken,
     tasks: &mut Vec<JoinHandle<()>>,
 ) -> anyhow::Result<Worker> {
-    let delivery =
-        JobTemplate { queue: routing::QUEUE, kind: routing::KIND_DELIVER, attempts_max: config.routing.attempts_max };
+    let delivery = JobTemplate {
+        queue: routing::QUEUE,
+        kind: routing::KIND_DELIVER,
+        attempts_max: config.routing.attempts_max,
+    };
     let alert = JobTemplate { kind: routing::KIND_ALERT, attempts_max: ALERT_ATTEMPTS_MAX, ..delivery };
     let hook: Arc<dyn DeadLetterHook> = Arc::new(AlertHook { alert: config.alerts.as_ref().map(|_| alert) });
     let triage_handler = Arc::new(triage_handler(config, pool)?);
@@ -166,7 +178,14 @@ async fn start_worker(
     let writer = Arc::new(VerdictWriter { delivery });
     worker.work(triage::QUEUE, config.triage.worker, triage_handler, writer, Arc::clone(&hook), wake.clone());
     let none = Arc::new(NoEffects);
-    worker.work(routing::QUEUE, config.routing.worker, routing_handler, none, Arc::clone(&hook), wake.clone());
+    worker.work(
+        routing::QUEUE,
+        config.routing.worker,
+        routing_handler,
+        none,
+        Arc::clone(&hook),
+        wake.clone(),
+    );
 
     let policy = ReapPolicy {
         dead_after: liveness.dead_after,
@@ -174,13 +193,21 @@ async fn start_worker(
         backoff: Backoff { base: Duration::from_secs(1), cap: Duration::from_secs(60) },
         batch_max: 500,
     };
-    tasks.push(tokio::spawn(maintain(pool.clone(), policy, hook, wake.clone(), QUEUES.to_vec(), background.clone())));
+    tasks.push(tokio::spawn(maintain(
+        pool.clone(),
+        policy,
+        hook,
+        wake.clone(),
+        QUEUES.to_vec(),
+        background.clone(),
+    )));
     tasks.push(tokio::spawn(wake::listen(pool.clone(), wake.clone(), background.clone())));
     Ok(worker)
 }
 
 fn triage_handler(config: &Config, pool: &PgPool) -> anyhow::Result<TriageHandler> {
-    let deliverable: HashSet<_> = config.destinations.iter().map(|destination| destination.name.clone()).collect();
+    let deliverable: HashSet<_> =
+        config.destinations.iter().map(|destination| destination.name.clone()).collect();
     Ok(TriageHandler {
         pool: pool.clone(),
         lane: Arc::new(Lane::build(&config.lane)?),

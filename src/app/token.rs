@@ -40,9 +40,9 @@ pub fn known_admin_token(config: &Config) -> anyhow::Result<Option<SecretString>
     match fs::read_to_string(&path) {
         Ok(text) => Ok(Some(SecretString::from(text.trim().to_owned()))),
         Err(cause) if cause.kind() == ErrorKind::NotFound => Ok(None),
-        Err(cause) => {
-            Err(cause).with_context(|| format!("the admin token in {} cannot be read; set HOOKTRIAGE_ADMIN_TOKEN", path.display()))
-        }
+        Err(cause) => Err(cause).with_context(|| {
+            format!("the admin token in {} cannot be read; set HOOKTRIAGE_ADMIN_TOKEN", path.display())
+        }),
     }
 }
 
