@@ -168,8 +168,8 @@ pub(super) fn key_header(
         ),
     };
     let value = SecretString::from(format!("{prefix}{}", key.expose_secret()));
-    let mut value = HeaderValue::from_str(value.expose_secret())
-        .map_err(|_| LaneFault::KeyUnusable { lane: lane() })?;
+    let mut value =
+        HeaderValue::from_str(value.expose_secret()).map_err(|_| LaneFault::KeyUnusable { lane: lane() })?;
     value.set_sensitive(true);
     Ok(Some((name, value)))
 }

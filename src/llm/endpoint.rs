@@ -116,8 +116,16 @@ mod tests {
             (OpenAi, " https://api.openai.com/v1/ ", "https://api.openai.com/v1/chat/completions"),
             (OpenAi, "https://api.openai.com/v1//", "https://api.openai.com/v1/chat/completions"),
             (OpenAi, "https://api.openai.com/v1/v1", "https://api.openai.com/v1/chat/completions"),
-            (OpenAi, "https://api.openai.com/v1/chat/completions", "https://api.openai.com/v1/chat/completions"),
-            (OpenAi, "https://api.openai.com/v1/chat/completions/", "https://api.openai.com/v1/chat/completions"),
+            (
+                OpenAi,
+                "https://api.openai.com/v1/chat/completions",
+                "https://api.openai.com/v1/chat/completions",
+            ),
+            (
+                OpenAi,
+                "https://api.openai.com/v1/chat/completions/",
+                "https://api.openai.com/v1/chat/completions",
+            ),
             (OpenAi, "https://api.openai.com/v1/responses", "https://api.openai.com/v1/chat/completions"),
             (OpenAi, "https://api.openai.com/v1/models", "https://api.openai.com/v1/chat/completions"),
             (OpenAi, "http://127.0.0.1:11434", "http://127.0.0.1:11434/v1/chat/completions"),
@@ -157,7 +165,13 @@ mod tests {
 
     #[test]
     fn loopback_is_known_in_all_its_spellings() -> Result<(), url::ParseError> {
-        for near in ["http://localhost:1", "http://LOCALHOST", "http://127.9.9.9", "http://[::1]:1", "http://a.localhost"] {
+        for near in [
+            "http://localhost:1",
+            "http://LOCALHOST",
+            "http://127.9.9.9",
+            "http://[::1]:1",
+            "http://a.localhost",
+        ] {
             assert!(is_loopback(&Url::parse(near)?), "{near}");
         }
         for far in ["http://10.0.0.1", "http://localhost.example.com", "http://[2001:db8::1]"] {

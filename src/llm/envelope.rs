@@ -167,8 +167,8 @@ fn implied_status(body: &Value, rejection: &Rejection) -> u16 {
             ("permission", 403),
             ("not_found", 404),
         ];
-        let mut known =
-            named.filter_map(|name| table.into_iter().find(|(part, _)| name.contains(part)).map(|(_, code)| code));
+        let mut known = named
+            .filter_map(|name| table.into_iter().find(|(part, _)| name.contains(part)).map(|(_, code)| code));
         known.next().unwrap_or(502)
     })
 }

@@ -167,7 +167,14 @@ impl Pause {
         }
     }
 
-    fn hold(&self, kind: HoldKind, at_least: Option<Duration>, reason: &str, now: Instant, jitter: f64) -> bool {
+    fn hold(
+        &self,
+        kind: HoldKind,
+        at_least: Option<Duration>,
+        reason: &str,
+        now: Instant,
+        jitter: f64,
+    ) -> bool {
         let mut is_new = false;
         self.state.send_modify(|state| {
             let running = state.hold.as_ref().filter(|hold| !hold.is_over(now));
@@ -179,7 +186,9 @@ impl Pause {
             let until = now + delay;
             state.hold = Some(match running {
                 // An operator's stop and a longer or graver hold stay as they are.
-                Some(old) if old.until.is_none_or(|old| old >= until) && gravity(old.kind) >= gravity(kind) => {
+                Some(old)
+                    if old.until.is_none_or(|old| old >= until) && gravity(old.kind) >= gravity(kind) =>
+                {
                     old.clone()
                 }
                 Some(old) => {

@@ -81,7 +81,8 @@ const MONEY_PROSE: [&str; 5] = [
     "insufficient credits",
     "insufficient balance",
 ];
-const TOO_LARGE_CODES: [&str; 3] = ["context_length_exceeded", "string_above_max_length", "request_too_large"];
+const TOO_LARGE_CODES: [&str; 3] =
+    ["context_length_exceeded", "string_above_max_length", "request_too_large"];
 const TOO_LARGE_PROSE: [&str; 9] = [
     "context length",
     "context window",

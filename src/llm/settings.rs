@@ -188,7 +188,9 @@ pub enum LaneFault {
         lane: String,
     },
     /// The key holds characters that no header can carry, often a newline at its end.
-    #[error("lane {lane}: the API key has characters that a header cannot carry; check for spaces and newlines")]
+    #[error(
+        "lane {lane}: the API key has characters that a header cannot carry; check for spaces and newlines"
+    )]
     KeyUnusable {
         /// The lane's name.
         lane: String,

@@ -108,14 +108,19 @@ pub(super) fn read(raw: RawAnswer, now: DateTime<Utc>) -> Result<Content, Failur
     if completion.trim().is_empty() {
         return Err(Failure::OutputEmpty(safe(stop.unwrap_or("none"))));
     }
-    Ok(Content { completion, model: body.get("model").and_then(Value::as_str).map(safe), usage: usage(&body) })
+    Ok(Content {
+        completion,
+        model: body.get("model").and_then(Value::as_str).map(safe),
+        usage: usage(&body),
+    })
 }
 
 /// `input_tokens` leaves cached tokens out, so they are added.
 fn usage(body: &Value) -> Option<Usage> {
     let usage = body.get("usage")?;
     let cached = ["cache_creation_input_tokens", "cache_read_input_tokens"];
-    let cached: u64 = cached.into_iter().filter_map(|field| usage.get(field)?.as_u64()).fold(0, u64::saturating_add);
+    let cached: u64 =
+        cached.into_iter().filter_map(|field| usage.get(field)?.as_u64()).fold(0, u64::saturating_add);
     Some(Usage {
         input_tokens: usage.get("input_tokens")?.as_u64()?.saturating_add(cached),
         output_tokens: usage.get("output_tokens")?.as_u64()?,

@@ -151,9 +151,7 @@ fn of_rejection(rejection: &Rejection) -> Disposition {
             Disposition::DeadLetter { class: meaning.class() }
         }
         Meaning::ProviderError => Disposition::Retry { after, times_max: None },
-        Meaning::CredentialRefused => {
-            Disposition::ParkLane { cause: ParkCause::Credential, at_least: None }
-        }
+        Meaning::CredentialRefused => Disposition::ParkLane { cause: ParkCause::Credential, at_least: None },
         Meaning::NotFound | Meaning::Redirected | Meaning::Misconfigured => {
             Disposition::ParkLane { cause: ParkCause::Configuration, at_least: None }
         }

@@ -193,7 +193,12 @@ impl Lane {
         }
     }
 
-    async fn call(&self, request: &Request<'_>, mode: SchemaMode, started: Instant) -> Result<Answer, Failure> {
+    async fn call(
+        &self,
+        request: &Request<'_>,
+        mode: SchemaMode,
+        started: Instant,
+    ) -> Result<Answer, Failure> {
         let (raw, read): (_, fn(_, _) -> _) = match &self.classifier {
             Classifier::OpenAi(client) => (client.call(request, mode).await?, openai::read),
             Classifier::Anthropic(client) => (client.call(request, mode).await?, anthropic::read),

@@ -122,7 +122,11 @@ pub(super) fn read(raw: RawAnswer, now: DateTime<Utc>) -> Result<Content, Failur
     let Some(completion) = completion else {
         return Err(Failure::OutputEmpty(safe(finish.unwrap_or("none"))));
     };
-    Ok(Content { completion, model: body.get("model").and_then(Value::as_str).map(safe), usage: usage(&body) })
+    Ok(Content {
+        completion,
+        model: body.get("model").and_then(Value::as_str).map(safe),
+        usage: usage(&body),
+    })
 }
 
 /// A refusal, which may stand beside content that is null, empty or even text.

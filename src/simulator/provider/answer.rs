@@ -16,8 +16,10 @@ pub(super) struct Label {
 /// Classifies a ticket. The same ticket and labels always give the same answer.
 pub(super) fn classify(ticket: &str, labels: &[Label]) -> Value {
     let words = words(ticket);
-    let documents: Vec<BTreeSet<String>> =
-        labels.iter().map(|label| words_of(&format!("{} {}", label.key.replace('_', " "), label.text))).collect();
+    let documents: Vec<BTreeSet<String>> = labels
+        .iter()
+        .map(|label| words_of(&format!("{} {}", label.key.replace('_', " "), label.text)))
+        .collect();
     let mut spread: BTreeMap<&str, f64> = BTreeMap::new();
     for word in documents.iter().flatten() {
         *spread.entry(word).or_default() += 1.0;
@@ -88,7 +90,11 @@ mod tests {
 
     #[test]
     fn the_label_that_shares_the_most_telling_words_wins() {
-        let labels = [label("billing", "invoices and charges"), label("bug", "errors and crashes"), label("other", "")];
+        let labels = [
+            label("billing", "invoices and charges"),
+            label("bug", "errors and crashes"),
+            label("other", ""),
+        ];
         assert_eq!(classify("There is an error, it crashes", &labels)["category"], "bug");
         assert_eq!(classify("My invoice is wrong", &labels)["category"], "billing");
         assert_eq!(classify("Lorem ipsum", &labels)["category"], "other");

@@ -92,10 +92,15 @@ mod tests {
 
     #[test]
     fn shares_come_out_as_they_were_set() {
-        let settings =
-            ProviderSettings { rate_limited: 0.2, failing: 0.1, truncated: 0.05, ..ProviderSettings::default() };
+        let settings = ProviderSettings {
+            rate_limited: 0.2,
+            failing: 0.1,
+            truncated: 0.05,
+            ..ProviderSettings::default()
+        };
         let count = |wanted: &str| (1..=10_000).filter(|n| decide(&settings, *n).as_str() == wanted).count();
-        for (word, expected) in [("rate_limited", 2_000), ("failed", 1_000), ("truncated", 500), ("hung", 0)] {
+        for (word, expected) in [("rate_limited", 2_000), ("failed", 1_000), ("truncated", 500), ("hung", 0)]
+        {
             assert!(count(word).abs_diff(expected) < 150, "{word}: {}", count(word));
         }
     }

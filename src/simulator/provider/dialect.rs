@@ -37,18 +37,21 @@ impl Dialect {
     /// The labels that the request allows: keys from its schema, texts from its prompt.
     pub(super) fn labels(self, request: &Value) -> Vec<Label> {
         let described = described_labels(&self.system_text(request));
-        let Some(keys) = self.schema(request).and_then(|schema| schema.pointer("/properties/category/enum")) else {
+        let Some(keys) = self.schema(request).and_then(|schema| schema.pointer("/properties/category/enum"))
+        else {
             return described;
         };
         let keys = keys.as_array().into_iter().flatten().filter_map(Value::as_str);
-        let text = |key: &str| described.iter().find(|label| label.key == key).map(|label| label.text.clone());
+        let text =
+            |key: &str| described.iter().find(|label| label.key == key).map(|label| label.text.clone());
         keys.map(|key| Label { key: key.to_owned(), text: text(key).unwrap_or_default() }).collect()
     }
 
     /// The ticket in the request: subject and body where they can be told apart.
     pub(super) fn ticket_text(self, request: &Value) -> String {
         let messages = request.get("messages").and_then(Value::as_array).into_iter().flatten();
-        let user = messages.filter(|message| message["role"] == "user").map(|message| text_of(&message["content"]));
+        let user =
+            messages.filter(|message| message["role"] == "user").map(|message| text_of(&message["content"]));
         let user = user.collect::<Vec<_>>().join("\n");
         let ticket = user.lines().find_map(|line| {
             let ticket: Value = serde_json::from_str(line).ok()?;
@@ -62,7 +65,8 @@ impl Dialect {
             Self::Anthropic => text_of(&request["system"]),
             Self::OpenAi => {
                 let messages = request.get("messages").and_then(Value::as_array).into_iter().flatten();
-                let system = messages.filter(|message| message["role"] == "system" || message["role"] == "developer");
+                let system =
+                    messages.filter(|message| message["role"] == "system" || message["role"] == "developer");
                 system.map(|message| text_of(&message["content"])).collect::<Vec<_>>().join("\n")
             }
         }
@@ -77,7 +81,13 @@ impl Dialect {
     }
 
     /// The whole answer to a request.
-    pub(super) fn envelope(self, request: &Value, classification: &Value, number: u64, finish: Finish) -> Value {
+    pub(super) fn envelope(
+        self,
+        request: &Value,
+        classification: &Value,
+        number: u64,
+        finish: Finish,
+    ) -> Value {
         let whole = classification.to_string();
         let completion = match finish {
             Finish::Whole => whole,
@@ -162,6 +172,9 @@ impl Dialect {
             // Whole seconds, rounded up: a client that waits so long is never early.
             let seconds = after.as_secs() + u64::from(after.subsec_nanos() > 0);
             response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+            // As OpenAI does, so that a run with short delays is possible.
+            let milliseconds = u64::try_from(after.as_millis()).unwrap_or(u64::MAX);
+            response.headers_mut().insert("retry-after-ms", HeaderValue::from(milliseconds));
         }
         response
     }
@@ -199,7 +212,9 @@ fn described_labels(system: &str) -> Vec<Label> {
 fn text_of(content: &Value) -> String {
     match content {
         Value::String(text) => text.clone(),
-        Value::Array(parts) => parts.iter().filter_map(|part| part["text"].as_str()).collect::<Vec<_>>().join("\n"),
+        Value::Array(parts) => {
+            parts.iter().filter_map(|part| part["text"].as_str()).collect::<Vec<_>>().join("\n")
+        }
         _ => String::new(),
     }
 }

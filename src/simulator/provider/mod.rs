@@ -127,7 +127,10 @@ pub async fn serve(
 fn routes(settings: ProviderSettings, closing: CancellationToken) -> Router {
     let provider = Arc::new(Provider { settings, stats: Stats::default(), closing });
     Router::new()
-        .route("/", get(|| async { Json(json!({"status": "ok", "service": "hooktriage provider simulator"})) }))
+        .route(
+            "/",
+            get(|| async { Json(json!({"status": "ok", "service": "hooktriage provider simulator"})) }),
+        )
         .route("/v1/chat/completions", post(openai))
         .route("/v1/messages", post(anthropic))
         .route("/_simulator/stats", get(statistics))
@@ -151,14 +154,18 @@ impl Provider {
         let (number, in_burst) = self.stats.begin(Instant::now(), self.settings.burst.as_ref());
         let Ok(request) = serde_json::from_slice::<Value>(body) else {
             self.stats.ended("bad_request");
-            return dialect.fault(&Fault::InvalidRequest("We could not parse the JSON body.")).into_response();
+            return dialect
+                .fault(&Fault::InvalidRequest("We could not parse the JSON body."))
+                .into_response();
         };
         let decision = match in_burst {
             Some(retry_after) => Decision::RateLimited(retry_after),
             None => decide(&self.settings, number),
         };
         let decision = match &self.settings.refuse {
-            Some(refusal) if dialect.ticket_text(&request).to_lowercase().contains(&refusal.phrase.to_lowercase()) => {
+            Some(refusal)
+                if dialect.ticket_text(&request).to_lowercase().contains(&refusal.phrase.to_lowercase()) =>
+            {
                 Decision::Refused(refusal.kind)
             }
             _ => decision,
@@ -173,7 +180,9 @@ impl Provider {
                 dialect.fault(&Fault::RateLimited(after)).into_response()
             }
             Decision::Failed => dialect.fault(&Fault::Server).into_response(),
-            Decision::Refused(RefusalKind::ContextLength) => dialect.fault(&Fault::ContextLength).into_response(),
+            Decision::Refused(RefusalKind::ContextLength) => {
+                dialect.fault(&Fault::ContextLength).into_response()
+            }
             Decision::Refused(RefusalKind::InvalidRequest) => {
                 dialect.fault(&Fault::InvalidRequest("The request was refused.")).into_response()
             }

@@ -17,12 +17,15 @@ fn pattern(text: &str) -> Regex {
 
 /// Elements that only occur in a body that was written as HTML.
 static IS_HTML: LazyLock<Regex> = LazyLock::new(|| {
-    pattern(r"(?i)<!doctype html|<(html|head|body|p|div|br|table|blockquote|ul|ol|span|font|a\s[^>]*href)\b[^>]*>")
+    pattern(
+        r"(?i)<!doctype html|<(html|head|body|p|div|br|table|blockquote|ul|ol|span|font|a\s[^>]*href)\b[^>]*>",
+    )
 });
 static COMMENT: LazyLock<Regex> = LazyLock::new(|| pattern(r"(?s)<!--.*?-->"));
 static SILENT: LazyLock<Regex> =
     LazyLock::new(|| pattern(r"(?is)<(script|style|head|title)\b[^>]*>.*?</(script|style|head|title)\s*>"));
-static BREAK: LazyLock<Regex> = LazyLock::new(|| pattern(r"(?i)<br\b[^>]*>|</(p|div|tr|li|h[1-6]|blockquote)\s*>"));
+static BREAK: LazyLock<Regex> =
+    LazyLock::new(|| pattern(r"(?i)<br\b[^>]*>|</(p|div|tr|li|h[1-6]|blockquote)\s*>"));
 static TAG: LazyLock<Regex> = LazyLock::new(|| pattern(r"(?s)<(/?)([a-zA-Z][a-zA-Z0-9]*)\b[^>]*?(/?)>"));
 /// Elements without an end tag (HTML Living Standard, "void elements").
 static VOID: LazyLock<Regex> =

@@ -24,11 +24,14 @@ static DIVIDER: LazyLock<Regex> = LazyLock::new(|| {
 /// "From: … / Sent: …", as Outlook heads what it quotes.
 static HEADER: LazyLock<Regex> =
     LazyLock::new(|| pattern(r"(?i)^\s*\**(from|von|de|da|van)\s?:\**\s.*[@<\w]"));
-static HEADER_NEXT: LazyLock<Regex> =
-    LazyLock::new(|| pattern(r"(?i)^\s*\**(sent|date|gesendet|datum|envoyé|enviado|inviato|to|an|à|para)\s?:\**\s"));
+static HEADER_NEXT: LazyLock<Regex> = LazyLock::new(|| {
+    pattern(r"(?i)^\s*\**(sent|date|gesendet|datum|envoyé|enviado|inviato|to|an|à|para)\s?:\**\s")
+});
 /// Lines that a mail program adds.
 static ADDED: LazyLock<Regex> = LazyLock::new(|| {
-    pattern(r"(?i)^\s*(sent from my \w+.*|sent from outlook.*|get outlook for .*|von meinem \w+ gesendet.*|envoyé de mon \w+.*|enviado desde mi \w+.*)$")
+    pattern(
+        r"(?i)^\s*(sent from my \w+.*|sent from outlook.*|get outlook for .*|von meinem \w+ gesendet.*|envoyé de mon \w+.*|enviado desde mi \w+.*)$",
+    )
 });
 
 /// What the writer of the newest mail wrote.
