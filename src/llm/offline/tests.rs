@@ -151,6 +151,7 @@ async fn ask(lane: &Offline, subject: &str, body: &str) -> Result<Classification
     ask_with(lane, &default_taxonomy(), subject, body).await
 }
 
+#[expect(clippy::expect_used, reason = "a test helper")]
 fn lane() -> Offline {
     Offline::build("offline").expect("the encoder is compiled in")
 }
