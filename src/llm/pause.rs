@@ -218,7 +218,8 @@ fn delay(kind: HoldKind, at_least: Option<Duration>, in_a_row: u32, jitter: f64)
     };
     let grown = first.saturating_mul(1 << in_a_row.saturating_sub(1).min(20)).min(cap);
     let base = match (kind, at_least) {
-        (HoldKind::Paused, Some(asked)) => asked,
+        // A provider that asks for little again and again is not asked every few milliseconds.
+        (HoldKind::Paused, Some(asked)) if in_a_row <= 1 => asked,
         (_, Some(asked)) => asked.max(grown),
         (_, None) => grown,
     };
@@ -271,6 +272,19 @@ mod tests {
         assert_eq!(pause.current(), None);
         pause.park(None, "quota", now, 0.0);
         assert_eq!(remaining(&pause, now), Some(S(30)));
+    }
+
+    #[test]
+    fn a_short_delay_that_is_asked_for_again_and_again_grows() {
+        let (pause, mut now) = (Pause::default(), Instant::now());
+        let mut lasted = Vec::new();
+        for _ in 0..4 {
+            pause.pause(Some(Duration::from_millis(100)), "rate_limited", now, 0.0);
+            let left = remaining(&pause, now).expect("a hold");
+            lasted.push(left.as_millis());
+            now += left;
+        }
+        assert_eq!(lasted, [100, 2_000, 4_000, 8_000]);
     }
 
     #[test]

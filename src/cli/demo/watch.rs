@@ -20,8 +20,6 @@ const TIME_MAX: Duration = Duration::from_secs(180);
 pub(super) struct Watched {
     /// Triage jobs, in the order in which they were enqueued.
     pub(super) triage: Vec<Value>,
-    /// Deliveries and alerts.
-    pub(super) routing: Vec<Value>,
     /// How long it took from the first look.
     pub(super) took: Duration,
 }
@@ -37,7 +35,7 @@ pub(super) async fn watch(client: &Client, expected: usize) -> Result<Watched, C
         let all_ended = triage.iter().chain(&routing).all(has_ended);
         if triage.len() >= expected && all_ended && alerts_are_out(&triage, &routing) {
             teller.bar.finish_and_clear();
-            return Ok(Watched { triage: oldest_first(triage), routing, took: begun.elapsed() });
+            return Ok(Watched { triage: oldest_first(triage), took: begun.elapsed() });
         }
         if begun.elapsed() > TIME_MAX {
             return Err(CliError::Failed(anyhow!(

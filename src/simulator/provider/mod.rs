@@ -14,6 +14,7 @@ mod stats;
 
 use std::future::Future;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use axum::body::Bytes;
@@ -96,6 +97,8 @@ pub enum RefusalKind {
 
 struct Provider {
     settings: ProviderSettings,
+    /// Whether tickets with the phrase are still refused.
+    refusing: AtomicBool,
     stats: Stats,
     /// Lets hung calls go when the server stops.
     closing: CancellationToken,
@@ -125,7 +128,7 @@ pub async fn serve(
 }
 
 fn routes(settings: ProviderSettings, closing: CancellationToken) -> Router {
-    let provider = Arc::new(Provider { settings, stats: Stats::default(), closing });
+    let provider = Arc::new(Provider { settings, refusing: AtomicBool::new(true), stats: Stats::default(), closing });
     Router::new()
         .route(
             "/",
@@ -134,6 +137,7 @@ fn routes(settings: ProviderSettings, closing: CancellationToken) -> Router {
         .route("/v1/chat/completions", post(openai))
         .route("/v1/messages", post(anthropic))
         .route("/_simulator/stats", get(statistics))
+        .route("/_simulator/mend", post(mend))
         .with_state(provider)
 }
 
@@ -143,6 +147,12 @@ async fn openai(State(provider): State<Arc<Provider>>, body: Bytes) -> Response 
 
 async fn anthropic(State(provider): State<Arc<Provider>>, body: Bytes) -> Response {
     provider.call(Dialect::Anthropic, &body).await
+}
+
+/// Ends the refusals, as if the cause had been mended: what was refused before then succeeds.
+async fn mend(State(provider): State<Arc<Provider>>) -> Json<Value> {
+    provider.refusing.store(false, Ordering::Relaxed);
+    Json(json!({"status": "mended"}))
 }
 
 async fn statistics(State(provider): State<Arc<Provider>>) -> Json<Value> {
@@ -164,7 +174,8 @@ impl Provider {
         };
         let decision = match &self.settings.refuse {
             Some(refusal)
-                if dialect.ticket_text(&request).to_lowercase().contains(&refusal.phrase.to_lowercase()) =>
+                if self.refusing.load(Ordering::Relaxed)
+                    && dialect.ticket_text(&request).to_lowercase().contains(&refusal.phrase.to_lowercase()) =>
             {
                 Decision::Refused(refusal.kind)
             }
