@@ -211,3 +211,19 @@ async fn a_very_long_ticket_is_read_as_far_as_it_matters() -> Result<(), Failure
     assert_eq!(ask(&lane(), "Cancel subscription", &body).await?.category, "cancellation_refund");
     Ok(())
 }
+
+#[tokio::test]
+async fn a_ticket_in_a_language_that_the_encoder_does_not_know_gets_no_confidence() -> Result<(), Failure> {
+    let lane = lane();
+    for (language, subject, body) in [
+        ("de", "Anmeldung", "Ich kann mich seit gestern nicht mehr anmelden, mein Passwort wird abgelehnt."),
+        ("fr", "Facture", "Le montant de la facture est incorrect, nous avons payé deux fois."),
+        ("zh", "登录", "我从昨天起无法登录我的账户,密码被拒绝。"),
+        ("ja", "請求書", "11月の請求書の金額が間違っています。"),
+    ] {
+        let read = ask(&lane, subject, body).await?;
+        assert_eq!(read.language, language);
+        assert!(read.confidence < 0.3, "{language}: {} {}", read.category, read.confidence);
+    }
+    Ok(())
+}

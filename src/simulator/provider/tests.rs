@@ -149,7 +149,15 @@ async fn a_call_that_hangs_is_let_go_when_the_provider_stops() {
     let lane = lane(&running, LaneKind::OpenAi, SchemaMode::JsonSchema);
     let taxonomy = default_taxonomy();
     let mut call = Box::pin(ask(&lane, &taxonomy, "Hello", "world"));
-    assert!(tokio::time::timeout(MS(100), &mut call).await.is_err());
+    let hung = async {
+        while stats(&running).await["by_outcome"]["hung"] != 1 {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::select! {
+        outcome = &mut call => panic!("the call ended: {outcome:?}"),
+        () = hung => {}
+    }
     assert!(stop.send(()).is_ok());
     assert_eq!(call.await.expect_err("a fault").failure.class(), "provider_error");
     drop(lane);
@@ -159,7 +167,7 @@ async fn a_call_that_hangs_is_let_go_when_the_provider_stops() {
 
 #[tokio::test]
 async fn a_burst_pauses_the_lane_and_no_call_comes_early() {
-    let burst = Burst { after_calls: 1, lasts: BurstLength::Calls(1), retry_after: MS(250) };
+    let burst = Burst { after_calls: 1, lasts: BurstLength::Calls(1), retry_after: MS(500) };
     let running = start(ProviderSettings { burst: Some(burst), ..ProviderSettings::default() }).await;
     let lane = lane(&running, LaneKind::OpenAi, SchemaMode::JsonSchema);
     let taxonomy = default_taxonomy();
