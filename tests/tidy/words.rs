@@ -5,7 +5,7 @@ use crate::source::{Token, tokens};
 
 /// A word that is not used, the one that is, and the paths where it is the right one after all,
 /// since a provider calls its own things so.
-const NOT_USED: [(&str, &str, &[&str]); 11] = [
+const NOT_USED: [(&str, &str, &[&str]); 10] = [
     ("issue", "ticket", &["ingest/source", "ingest/tests", "routing/github", "simulator/deliveries"]),
     ("issues", "tickets", &["ingest/source", "ingest/tests", "routing/github", "simulator/deliveries"]),
     ("redrive", "replay", &[]),
@@ -13,7 +13,6 @@ const NOT_USED: [(&str, &str, &[&str]); 11] = [
     ("deadletter", "dead_letter", &[]),
     ("prediction", "classification", &[]),
     ("predicted", "classified", &[]),
-    ("requeue", "retry, snooze or replay", &[]),
     ("utils", "a name that says what it is", &[]),
     ("helper", "a name that says what it is", &[]),
     ("manager", "a name that says what it does", &[]),
