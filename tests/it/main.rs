@@ -8,4 +8,5 @@
 mod embedded;
 mod migrations;
 mod pool;
+mod shared_server;
 mod support;
