@@ -128,7 +128,8 @@ pub async fn serve(
 }
 
 fn routes(settings: ProviderSettings, closing: CancellationToken) -> Router {
-    let provider = Arc::new(Provider { settings, refusing: AtomicBool::new(true), stats: Stats::default(), closing });
+    let provider =
+        Arc::new(Provider { settings, refusing: AtomicBool::new(true), stats: Stats::default(), closing });
     Router::new()
         .route(
             "/",
@@ -175,7 +176,10 @@ impl Provider {
         let decision = match &self.settings.refuse {
             Some(refusal)
                 if self.refusing.load(Ordering::Relaxed)
-                    && dialect.ticket_text(&request).to_lowercase().contains(&refusal.phrase.to_lowercase()) =>
+                    && dialect
+                        .ticket_text(&request)
+                        .to_lowercase()
+                        .contains(&refusal.phrase.to_lowercase()) =>
             {
                 Decision::Refused(refusal.kind)
             }
