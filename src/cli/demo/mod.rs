@@ -1,6 +1,7 @@
 //! `hooktriage demo`: the whole thing, watched. Own database, simulated provider and teams, signed
 //! sample tickets of three providers; what is printed comes from the API of the running service.
 
+mod mind;
 mod play;
 mod report;
 mod stage;
