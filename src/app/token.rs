@@ -9,34 +9,34 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use secrecy::SecretString;
 
-use crate::config::Config;
+use crate::config::Access;
 
 /// The token of this service; makes one when there is none.
 ///
 /// # Errors
 /// The data folder cannot be written or read; then `HOOKTRIAGE_ADMIN_TOKEN` has to be set.
-pub fn admin_token(config: &Config) -> anyhow::Result<SecretString> {
-    if let Some(token) = known_admin_token(config)? {
+pub fn admin_token(access: &Access) -> anyhow::Result<SecretString> {
+    if let Some(token) = known_admin_token(access)? {
         return Ok(token);
     }
-    let path = token_file(&config.data_dir);
+    let path = token_file(&access.data_dir);
     let made = make(&path);
     made.with_context(|| {
         format!("no admin token could be kept in {}; set HOOKTRIAGE_ADMIN_TOKEN, for example to the output of `openssl rand -hex 32`", path.display())
     })?;
     tracing::info!(file = %path.display(), "made an admin token, since HOOKTRIAGE_ADMIN_TOKEN is not set");
-    known_admin_token(config)?.context("the admin token that was just made is not there")
+    known_admin_token(access)?.context("the admin token that was just made is not there")
 }
 
 /// The token that is configured or was made before.
 ///
 /// # Errors
 /// There is a file with a token, and it cannot be read.
-pub fn known_admin_token(config: &Config) -> anyhow::Result<Option<SecretString>> {
-    if let Some(token) = &config.admin_token {
+pub fn known_admin_token(access: &Access) -> anyhow::Result<Option<SecretString>> {
+    if let Some(token) = &access.admin_token {
         return Ok(Some(token.clone()));
     }
-    let path = token_file(&config.data_dir);
+    let path = token_file(&access.data_dir);
     match fs::read_to_string(&path) {
         Ok(text) => Ok(Some(SecretString::from(text.trim().to_owned()))),
         Err(cause) if cause.kind() == ErrorKind::NotFound => Ok(None),

@@ -10,6 +10,7 @@ use serde_json::Value;
 
 use super::{CliError, Common};
 use crate::app::known_admin_token;
+use crate::config::Access;
 
 /// Longest a request may take.
 const REQUEST_TIME_MAX: Duration = Duration::from_secs(20);
@@ -32,10 +33,15 @@ pub(super) struct Client {
 impl Client {
     /// A client as the command line and the configuration say.
     pub(super) fn of(common: &Common, args: &ServiceArgs) -> Result<Self, CliError> {
-        let config = common.load()?;
-        let url = args.url.clone().unwrap_or_else(|| config.service_url.clone());
-        let token = known_admin_token(&config).unwrap_or_default();
-        Self::new(&url, token)
+        let access = Access::load(common.config.as_deref())?;
+        let token = known_admin_token(&access)?;
+        Self::new(args.url.as_deref().unwrap_or(&access.service_url), token)
+    }
+
+    /// A client for what asks for no token: probes and webhooks.
+    pub(super) fn without_token(common: &Common, args: &ServiceArgs) -> Result<Self, CliError> {
+        let access = Access::load(common.config.as_deref())?;
+        Self::new(args.url.as_deref().unwrap_or(&access.service_url), None)
     }
 
     /// A client for an address, with a token.

@@ -19,7 +19,7 @@ pub(super) struct HealthcheckArgs {
 }
 
 pub(super) async fn run(common: &Common, args: &HealthcheckArgs) -> Result<ExitCode, CliError> {
-    let client = Client::of(common, &args.service)?;
+    let client = Client::without_token(common, &args.service)?;
     let path = if args.ready { "/readyz" } else { "/healthz" };
     let health = client.get(path, &[]).await?;
     if common.json {

@@ -144,5 +144,5 @@ pub(super) fn print_attempts(value: &Value) {
             .to_vec()
     });
     output::print("");
-    output::print(&output::table(&["TRY", "OUTCOME", "STARTED", "MS", "CLASS", "ERROR"], rows.collect()));
+    output::print(&output::table(&["ATTEMPT", "OUTCOME", "STARTED", "MS", "CLASS", "ERROR"], rows.collect()));
 }

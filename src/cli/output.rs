@@ -29,10 +29,25 @@ pub(super) fn remark(line: &str) {
     _ = writeln!(std::io::stderr().lock(), "{line}");
 }
 
-/// A table without lines, as wide as the terminal.
+/// Cuts a text to a number of characters, and shows that something was cut.
+pub(super) fn shorten(line: &str, chars_max: usize) -> String {
+    let line = text::clean_line(line, usize::MAX);
+    if line.chars().count() <= chars_max {
+        return line;
+    }
+    let kept: String = line.chars().take(chars_max.saturating_sub(1)).collect();
+    format!("{}…", kept.trim_end())
+}
+
+/// How wide the terminal is, in characters; `None` when there is none.
+pub(super) fn terminal_width() -> Option<usize> {
+    Table::new().width().map(usize::from)
+}
+
+/// A table without lines. Rows are never wrapped: an id that is broken in two cannot be copied.
 pub(super) fn table(head: &[&str], rows: Vec<Vec<String>>) -> String {
     let mut table = Table::new();
-    table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Dynamic).set_header(head);
+    table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled).set_header(head);
     // Foreign text must not steer the terminal.
     let clean = |cell: String| text::clean_line(&cell, 200);
     rows.into_iter().for_each(|row| _ = table.add_row(row.into_iter().map(clean)));

@@ -57,7 +57,7 @@ pub(super) async fn run(common: &Common, args: &SendArgs) -> Result<ExitCode, Cl
     if args.forge {
         delivery.body.push(b' ');
     }
-    let client = Client::of(common, &args.service)?;
+    let client = Client::without_token(common, &args.service)?;
     output::remark(&format!(
         "posting {} ({} bytes) to {}{}",
         delivery.label,

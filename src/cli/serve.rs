@@ -52,7 +52,7 @@ pub(super) async fn run(common: &Common, args: &ServeArgs) -> Result<ExitCode, C
     // Before anything slow, so that a stop that comes early is heard, too.
     let stop = stop_signal().context("signals cannot be heard")?;
     let listener = bind(&config).await?;
-    let token = admin_token(&config)?;
+    let token = admin_token(&config.access())?;
     let database = open_database(&config).await?;
     let role = Role::from(args.role);
     let service =

@@ -35,7 +35,7 @@ pub struct Wake {
     remote: mpsc::Sender<&'static str>,
 }
 
-/// The other end of a [`Wake`]: what [`Wake::carry`] sends to other processes.
+/// The other end of a [`Wake`]: what [`carry`] sends to other processes.
 #[derive(Debug)]
 pub struct RemoteWakes(mpsc::Receiver<&'static str>);
 

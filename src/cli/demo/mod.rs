@@ -1,6 +1,7 @@
 //! `hooktriage demo`: the whole thing, watched. Own database, simulated provider and teams, signed
 //! sample tickets of three providers; what is printed comes from the API of the running service.
 
+mod mind;
 mod play;
 mod report;
 mod stage;
@@ -8,12 +9,13 @@ mod watch;
 
 use std::process::ExitCode;
 
+use anyhow::Context;
 use clap::Args;
+use tokio::signal::unix::{SignalKind, signal};
 
 use super::serve::stop_signal;
 use super::{CliError, Common, output};
 use crate::telemetry;
-use anyhow::Context;
 
 /// Arguments of `demo`.
 #[derive(Clone, Debug, Args)]
@@ -30,7 +32,7 @@ pub(super) async fn run(common: &Common, args: &DemoArgs) -> Result<ExitCode, Cl
     // The demo tells what happens itself; the log joins in when it is asked to.
     let filter = environment.get("RUST_LOG").unwrap_or("off");
     telemetry::log::init(filter, false).map_err(|fault| CliError::Usage(fault.to_string()))?;
-    let stop = stop_signal().context("signals cannot be heard")?;
+    let stop = stop_or_hangup().context("signals cannot be heard")?;
     tokio::pin!(stop);
     let stage = tokio::select! {
         stage = stage::Stage::set(&environment) => stage?,
@@ -48,6 +50,18 @@ pub(super) async fn run(common: &Common, args: &DemoArgs) -> Result<ExitCode, Cl
     }
     stage.strike().await;
     shown
+}
+
+/// A terminal that is closed ends the demo, too: nothing of it is to be left behind.
+fn stop_or_hangup() -> std::io::Result<impl Future<Output = ()>> {
+    let stop = stop_signal()?;
+    let mut hangup = signal(SignalKind::hangup())?;
+    Ok(async move {
+        tokio::select! {
+            () = stop => {}
+            _ = hangup.recv() => {}
+        }
+    })
 }
 
 async fn show(common: &Common, stage: &stage::Stage, exit: bool) -> Result<ExitCode, CliError> {

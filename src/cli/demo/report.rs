@@ -68,23 +68,33 @@ async fn subjects(client: &Client) -> Result<HashMap<String, String>, CliError> 
 }
 
 fn verdict_table(watched: &Watched, subjects: &HashMap<String, String>) -> String {
+    /// What the columns beside the subject take, and what that of the source takes.
+    const OTHERS: usize = 83;
+    const SOURCE: usize = 19;
+    let width = output::terminal_width().unwrap_or(OTHERS + SOURCE + 44);
+    let with_source = width >= OTHERS + SOURCE + 24;
+    let room = width.saturating_sub(if with_source { OTHERS + SOURCE } else { OTHERS }).clamp(12, 60);
     let rows = watched.triage.iter().map(|job| {
         let field = |pointer| output::field(job, pointer);
         let subject = subjects.get(&field("/ticket_id")).cloned().unwrap_or_default();
         let confidence = job.pointer("/verdict/confidence").and_then(Value::as_f64);
-        let tries = job.get("attempts").and_then(Value::as_array).map_or(0, Vec::len);
-        vec![
-            crate::domain::text::clean_line(&subject, 40),
-            field("/source"),
-            if field("/state") == "dead" { "(dead letter)".to_owned() } else { field("/verdict/category") },
+        let attempts = job.get("attempts").and_then(Value::as_array).map_or(0, Vec::len);
+        let is_dead = field("/state") == "dead";
+        let mut row = vec![output::shorten(&subject, room)];
+        row.extend(with_source.then(|| field("/source")));
+        row.extend([
+            if is_dead { "(dead letter)".to_owned() } else { field("/verdict/category") },
             field("/verdict/priority"),
             confidence.map_or("-".to_owned(), |share| format!("{share:.2}")),
             field("/verdict/destination"),
-            tries.to_string(),
+            attempts.to_string(),
             took(job),
-        ]
+        ]);
+        row
     });
-    let head = ["TICKET", "SOURCE", "CATEGORY", "PRIORITY", "SURE", "DESTINATION", "TRIES", "TOOK"];
+    let mut head = vec!["TICKET"];
+    head.extend(with_source.then_some("SOURCE"));
+    head.extend(["CATEGORY", "PRIORITY", "CONFIDENCE", "DESTINATION", "ATTEMPTS", "TIME"]);
     output::table(&head, rows.collect())
 }
 
@@ -108,7 +118,7 @@ fn print_sums(stage: &Stage, sent: &Sent, watched: &Watched) {
     };
     let [retried, snoozed] = ["retried", "snoozed"].map(with_outcome);
     output::print(&format!(
-        "{} tickets in {:.1} s, {retried} retries after failures of the provider, {snoozed} waits that cost no attempt",
+        "{} tickets in {:.1} s    retries after failures of the provider: {retried}, waits that cost no attempt: {snoozed}",
         watched.triage.len(),
         watched.took.as_secs_f64()
     ));
@@ -122,7 +132,7 @@ fn print_letter(letter: &Value, subjects: &HashMap<String, String>) {
     let subject = subjects.get(&field("/ticket_id")).cloned().unwrap_or_default();
     output::print("");
     output::print(&format!("dead letter  {}", field("/dead_letter_id")));
-    output::print(&format!("  ticket     {}", crate::domain::text::clean_line(&subject, 80)));
+    output::print(&format!("  ticket     {}", output::shorten(&subject, 80)));
     output::print(&format!("  reason     {}, {}", field("/reason"), field("/error_class")));
     output::print(&format!("  error      {}", field("/error")));
 }

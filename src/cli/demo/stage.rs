@@ -15,6 +15,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::super::client::Client;
 use super::super::{CliError, output};
+use super::mind;
 use crate::app::{Database, Role, Service, open_database};
 use crate::config::{Config, Environment};
 use crate::http::TokenHash;
@@ -22,7 +23,7 @@ use crate::ingest::signature::{KeyEncoding, Secret};
 use crate::ingest::source::Source;
 use crate::simulator::deliveries::{UNCLASSIFIABLE_PHRASE, tickets};
 use crate::simulator::inbox::Inbox;
-use crate::simulator::provider::{Burst, BurstLength, ProviderSettings, Refusal, RefusalKind, serve};
+use crate::simulator::provider::{Burst, BurstLength, ProviderSettings, Refusal, RefusalKind, serve_with};
 
 /// Where the teams are, and which verdicts go to whom.
 const ROUTES: &str = r#"
@@ -75,7 +76,12 @@ impl Stage {
         let (teams_at, provider_at) = (address(&teams)?, address(&provider)?);
         let tasks = vec![
             tokio::spawn(inbox.clone().serve(teams, extras.clone().cancelled_owned())),
-            tokio::spawn(serve(provider, provider_settings(), extras.clone().cancelled_owned())),
+            tokio::spawn(serve_with(
+                provider,
+                provider_settings(),
+                mind::encoder(),
+                extras.clone().cancelled_owned(),
+            )),
         ];
         let listener = listen(environment).await?;
         let token = format!("demo_{}", hex::encode(rand::random::<[u8; 16]>()));
@@ -158,10 +164,9 @@ impl Stage {
     pub(super) async fn strike(self) {
         self.service.stop(Duration::from_secs(5)).await;
         self.database.close().await;
+        // Nobody is left who would miss an answer of theirs.
         self.extras.cancel();
-        for task in self.tasks {
-            _ = task.await;
-        }
+        self.tasks.iter().for_each(JoinHandle::abort);
     }
 }
 

@@ -131,8 +131,8 @@ impl Teller {
             output::field(attempt, "/attempt"),
             output::field(attempt, "/error"),
         ];
-        let short = crate::domain::text::clean_line(&error, 90);
-        let line = format!("{what} {kind} job of {source}, try {try_number}: {short}");
+        let line =
+            format!("{what} {kind} job of {source}, attempt {try_number}: {}", output::shorten(&error, 90));
         if self.bar.is_hidden() { output::remark(&line) } else { self.bar.println(line) }
     }
 }
