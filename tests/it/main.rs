@@ -8,4 +8,9 @@
 mod embedded;
 mod migrations;
 mod pool;
+mod queue_claim;
+mod queue_plan;
+mod queue_reap;
+mod queue_settle;
+mod queue_worker;
 mod support;
