@@ -18,8 +18,9 @@ RUN cargo chef cook --release --locked --recipe-path recipe.json
 COPY . .
 RUN cargo build --release --locked --bin hooktriage
 
-# The C library, root certificates and nothing else; no shell.
-FROM gcr.io/distroless/cc-debian12
+# The binary needs the C library and root certificates, nothing else.
+FROM debian:bookworm-slim
+COPY --from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/ca-certificates.crt
 COPY --from=build /build/target/release/hooktriage /usr/local/bin/hooktriage
 USER 1001:1001
 ENV HOOKTRIAGE_LISTEN=0.0.0.0:8080

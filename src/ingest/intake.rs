@@ -15,12 +15,16 @@ use tokio::task::JoinHandle;
 
 use super::write::{self, Written};
 use crate::domain::{EventId, NewEvent, TicketId};
+use crate::queue::error::is_data_fault;
 use crate::queue::{JobId, JobTemplate, Wake};
 
 /// Most events in one statement.
 const BATCH_MAX: usize = 256;
 /// Most events that may wait; further ones are refused, before memory grows.
 const BACKLOG_MAX: usize = 4096;
+/// How often a batch that met another writer head-on is written again. Keys are locked in order, so
+/// this takes two processes and repeats that only a guard key tells.
+const DEADLOCKS_MAX: u32 = 3;
 
 /// What became of an event that was handed in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -129,6 +133,7 @@ impl Writer {
     /// Writes a batch. A batch that the database refuses is halved until the culprit is alone.
     async fn write(&self, batch: Vec<Pending>) {
         let mut todo = vec![batch];
+        let mut deadlocks_left = DEADLOCKS_MAX;
         while let Some(batch) = todo.pop() {
             let (events, receipts): (Vec<_>, Vec<_>) =
                 batch.into_iter().map(|pending| (pending.event, pending.receipt)).unzip();
@@ -142,12 +147,15 @@ impl Writer {
                         .zip(results)
                         .for_each(|(receipt, result)| _ = receipt.send(Ok(result)));
                 }
-                Err(fault) if is_refused(&fault) && events.len() > 1 => {
-                    let mut pending =
-                        events.into_iter().zip(receipts).map(|(event, receipt)| Pending { event, receipt });
-                    let half = pending.len() / 2;
+                Err(fault) if is_data_fault(&fault) && events.len() > 1 => {
+                    let half = events.len() / 2;
+                    let mut pending = rejoin(events, receipts);
                     let first = pending.by_ref().take(half).collect();
                     todo.extend([pending.collect(), first]);
+                }
+                Err(fault) if is_deadlock(&fault) && deadlocks_left > 0 => {
+                    deadlocks_left -= 1;
+                    todo.push(rejoin(events, receipts).collect());
                 }
                 Err(fault) => {
                     tracing::error!(error = %fault, events = events.len(), "events could not be written");
@@ -188,13 +196,15 @@ impl Writer {
     }
 }
 
-/// SQLSTATE classes 22 and 23: the content is at fault, not the database.
-fn is_refused(fault: &sqlx::Error) -> bool {
-    match fault {
-        sqlx::Error::Database(database) => {
-            database.code().is_some_and(|code| code.starts_with("22") || code.starts_with("23"))
-        }
-        sqlx::Error::Encode(_) => true,
-        _ => false,
-    }
+fn rejoin(
+    events: Vec<NewEvent>,
+    receipts: Vec<oneshot::Sender<Result<Receipt, IntakeError>>>,
+) -> impl Iterator<Item = Pending> {
+    events.into_iter().zip(receipts).map(|(event, receipt)| Pending { event, receipt })
+}
+
+/// SQLSTATE 40P01 (deadlock detected), PostgreSQL documentation, appendix A: nothing is wrong with
+/// the batch, and whoever it met has gone on by now.
+fn is_deadlock(fault: &sqlx::Error) -> bool {
+    fault.as_database_error().and_then(|database| database.code()).is_some_and(|code| code == "40P01")
 }

@@ -1,8 +1,9 @@
 //! The one statement of ingest: event, ticket and job in one commit, or nothing.
 //!
 //! **Invariants.** A repeated delivery is stopped by a unique index inside this statement, never by
-//! a look beforehand. An older event never overwrites a newer snapshot of a ticket. Rows are
-//! inserted in key order, so that two batches cannot wait for each other.
+//! a look beforehand. An older event never overwrites a newer snapshot of a ticket; an event without
+//! a time is taken as it comes, and the snapshot keeps the newest time that it has had. Rows are
+//! inserted in key order, so that two batches seldom wait for each other.
 
 use chrono::{DateTime, Utc};
 use sqlx::PgPool;
@@ -152,7 +153,8 @@ async fn insert(pool: &PgPool, template: JobTemplate, columns: &Columns) -> Resu
                               pick.url, pick.occurred_at, pick.updated_at
                          from (values
                              (true, excluded.subject, excluded.body, excluded.requester, excluded.labels,
-                              excluded.external_priority, excluded.url, excluded.occurred_at, now()),
+                              excluded.external_priority, excluded.url,
+                              coalesce(excluded.occurred_at, old.occurred_at), now()),
                              (false, old.subject, old.body, old.requester, old.labels,
                               old.external_priority, old.url, old.occurred_at, old.updated_at))
                            as pick (is_new, subject, body, requester, labels, external_priority, url,

@@ -2,7 +2,7 @@
 
 use thiserror::Error;
 
-/// A statement of the queue failed.
+/// The queue could not do what was asked.
 #[derive(Debug, Error)]
 pub enum QueueError {
     /// The database did not do what was asked; the source says why.
@@ -14,6 +14,9 @@ pub enum QueueError {
         #[source]
         source: sqlx::Error,
     },
+    /// The application's code that writes effects or is told of dead letters panicked.
+    #[error("the code that writes effects panicked; the log has the place")]
+    EffectPanicked,
 }
 
 impl QueueError {
@@ -22,21 +25,24 @@ impl QueueError {
         move |source| Self::Database { verb, source }
     }
 
-    /// Whether the data is at fault (SQLSTATE class 22 or 23), so that the same statement would
-    /// fail again, however healthy the database is.
+    /// Whether the data is at fault, so that the same again would fail again, however healthy the
+    /// database is.
     #[must_use]
     pub fn is_data_fault(&self) -> bool {
-        let Self::Database { source, .. } = self;
-        is_data_fault(source)
+        match self {
+            Self::Database { source, .. } => is_data_fault(source),
+            Self::EffectPanicked => true,
+        }
     }
 }
 
-/// SQLSTATE classes 22 (data exception) and 23 (integrity constraint violation), PostgreSQL
-/// documentation, appendix A; and values that cannot be encoded for the wire at all.
+/// SQLSTATE classes 22 (data exception), 23 (integrity constraint violation) and 54 (program limit
+/// exceeded: a key too long for its index), PostgreSQL documentation, appendix A; and values that
+/// cannot be encoded for the wire at all.
 pub(crate) fn is_data_fault(error: &sqlx::Error) -> bool {
     match error {
         sqlx::Error::Database(database) => {
-            database.code().is_some_and(|code| code.starts_with("22") || code.starts_with("23"))
+            database.code().is_some_and(|code| ["22", "23", "54"].iter().any(|class| code.starts_with(class)))
         }
         sqlx::Error::Encode(_) => true,
         _ => false,

@@ -180,9 +180,14 @@ impl JobError {
     /// The text as it is stored: one line, no control characters, capped.
     #[must_use]
     pub fn stored_text(&self) -> String {
-        let spaced = self.text.chars().map(|c| if c.is_control() { ' ' } else { c });
-        spaced.take(Self::TEXT_CHARS_MAX).collect()
+        storable(&self.text)
     }
+}
+
+/// One line without control characters (Postgres refuses NUL in `text`), capped.
+pub(super) fn storable(text: &str) -> String {
+    let spaced = text.chars().map(|c| if c.is_control() { ' ' } else { c });
+    spaced.take(JobError::TEXT_CHARS_MAX).collect()
 }
 
 /// Why a job became a dead letter.
@@ -240,7 +245,8 @@ pub enum Outcome<E> {
 pub struct Ran<E> {
     /// How it ended.
     pub outcome: Outcome<E>,
-    /// Small note for the attempt's row, such as lane and model.
+    /// Small note for the attempt's row, such as lane and model. Cleaned and capped like the text
+    /// of a [`JobError`]: it may repeat what a provider said.
     pub context: Option<String>,
 }
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 use sqlx::{PgConnection, PgPool};
 use uuid::Uuid;
 
+use super::settle::{Burial, Settled, bury};
 use super::settler::announce;
 use super::{Backoff, DeadLetterHook, DeadLettered, DeadReason, JobError, JobId, Lease, QueueError};
 
@@ -146,12 +147,10 @@ async fn bury_lost(
             let crashes = one.crash_count + 1;
             let reason = if crashes >= crashes_max { DeadReason::Poison } else { DeadReason::Exhausted };
             let text = format!("the worker died or the lease ran out in {crashes} attempts");
-            super::settle::Settled {
-                lease: one.lease,
-                context: None,
-                what: (reason, JobError::new("worker_lost", text)),
-            }
+            let error = JobError::new("worker_lost", text);
+            Settled { lease: one.lease, context: None, what: Burial { reason, error, crashed: true } }
         })
         .collect();
-    super::settle::bury(connection, &settled).await
+    let buried = bury(connection, &settled).await?;
+    Ok(buried.into_iter().map(|(_, letter)| letter).collect())
 }

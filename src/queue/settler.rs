@@ -6,18 +6,20 @@
 //! exactly those. Nothing cancels this task while a transaction is open (ADR 0003).
 
 use std::collections::HashSet;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use sqlx::{PgConnection, PgPool};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
 use tokio::task::JoinHandle;
 use tracing::{debug, error, warn};
 
 use super::ending::{Ending, Requeue};
-use super::settle::{self, Settled};
+use super::settle::{self, Burial, Settled};
 use super::{
-    ClaimedJob, DeadLetterHook, DeadLettered, DeadReason, EffectWriter, JobError, JobId, QueueError,
+    ClaimedJob, DeadLetterHook, DeadLettered, DeadReason, EffectWriter, JobError, Lease, QueueError,
 };
 
 /// Most attempts that one flush settles.
@@ -63,15 +65,24 @@ impl<E: Send + Sync + 'static> Settler<E> {
     }
 
     /// Hands in an ending and waits until it is committed. Returns whether the lease still held.
+    /// The slot is free again once the ending is handed in: while the backlog is full nothing more
+    /// is claimed.
     ///
     /// # Cancellation safety
     /// The ending is settled even if this is dropped once it is handed in.
-    pub(crate) async fn settle(&self, job: ClaimedJob, ending: Ending<E>, context: Option<String>) -> bool {
+    pub(crate) async fn settle(
+        &self,
+        job: ClaimedJob,
+        ending: Ending<E>,
+        context: Option<String>,
+        slot: OwnedSemaphorePermit,
+    ) -> bool {
         let (done, settled) = oneshot::channel();
         let pending = Pending { job, ending, context, done };
         if self.sender.send(pending).await.is_err() {
             return false;
         }
+        drop(slot);
         settled.await.unwrap_or(false)
     }
 }
@@ -97,7 +108,7 @@ where
     async fn flush(&self, batch: Vec<Pending<W::Effect>>) {
         let mut todo = vec![batch];
         while let Some(mut batch) = todo.pop() {
-            match self.try_flush(&batch).await {
+            match self.flush_guarded(&batch).await {
                 Ok(held) => report(batch, &held),
                 Err(fault) if fault.is_data_fault() && batch.len() > 1 => {
                     let second = batch.split_off(batch.len() / 2);
@@ -114,7 +125,14 @@ where
         }
     }
 
-    async fn try_flush(&self, batch: &[Pending<W::Effect>]) -> Result<HashSet<JobId>, QueueError> {
+    /// A panic of the application's code must not end this task: nothing would be settled any more
+    /// while the claims went on.
+    async fn flush_guarded(&self, batch: &[Pending<W::Effect>]) -> Result<HashSet<Lease>, QueueError> {
+        let tried = AssertUnwindSafe(self.try_flush(batch)).catch_unwind().await;
+        tried.unwrap_or(Err(QueueError::EffectPanicked))
+    }
+
+    async fn try_flush(&self, batch: &[Pending<W::Effect>]) -> Result<HashSet<Lease>, QueueError> {
         #[expect(clippy::disallowed_methods, reason = "this task is never cancelled while it begins")]
         let mut transaction = self.pool.begin().await.map_err(QueueError::during("begin a flush"))?;
         let (held, letters) = self.write(&mut transaction, batch).await?;
@@ -129,7 +147,7 @@ where
         &self,
         connection: &mut PgConnection,
         batch: &[Pending<W::Effect>],
-    ) -> Result<(HashSet<JobId>, Vec<DeadLettered>), QueueError> {
+    ) -> Result<(HashSet<Lease>, Vec<DeadLettered>), QueueError> {
         let mut held = HashSet::with_capacity(batch.len());
         let mut letters = Vec::new();
         let Verbs { succeeded, requeued, dead } = Verbs::of(batch);
@@ -137,20 +155,26 @@ where
             held.extend(settle::succeed(connection, &succeeded).await?);
             let effects: Vec<_> = batch
                 .iter()
-                .filter(|one| held.contains(&one.job.lease.job_id))
+                .filter(|one| held.contains(&one.job.lease))
                 .filter_map(|one| match &one.ending {
                     Ending::Succeeded(effect) => Some((&one.job, effect)),
                     Ending::Requeued(_) | Ending::Dead(..) => None,
                 })
                 .collect();
-            self.writer.write(connection, &effects).await?;
+            if !effects.is_empty() {
+                self.writer.write(connection, &effects).await?;
+            }
         }
         if !requeued.is_empty() {
             held.extend(settle::requeue(connection, &requeued).await?);
         }
         if !dead.is_empty() {
-            letters = settle::bury(connection, &dead).await?;
-            held.extend(letters.iter().map(|letter| letter.job_id));
+            let (leases, buried): (Vec<_>, Vec<_>) =
+                settle::bury(connection, &dead).await?.into_iter().unzip();
+            held.extend(leases);
+            letters = buried;
+        }
+        if !letters.is_empty() {
             self.hook.dead_lettered(connection, &letters).await?;
         }
         Ok((held, letters))
@@ -161,7 +185,7 @@ where
 struct Verbs {
     succeeded: Vec<Settled<()>>,
     requeued: Vec<Settled<Requeue>>,
-    dead: Vec<Settled<(DeadReason, JobError)>>,
+    dead: Vec<Settled<Burial>>,
 }
 
 impl Verbs {
@@ -175,7 +199,8 @@ impl Verbs {
                     verbs.requeued.push(Settled { lease, context, what: requeue.clone() });
                 }
                 Ending::Dead(reason, error) => {
-                    verbs.dead.push(Settled { lease, context, what: (*reason, error.clone()) });
+                    let what = Burial { reason: *reason, error: error.clone(), crashed: false };
+                    verbs.dead.push(Settled { lease, context, what });
                 }
             }
         }
@@ -183,9 +208,9 @@ impl Verbs {
     }
 }
 
-fn report<E>(batch: Vec<Pending<E>>, held: &HashSet<JobId>) {
+fn report<E>(batch: Vec<Pending<E>>, held: &HashSet<Lease>) {
     for one in batch {
-        let kept = held.contains(&one.job.lease.job_id);
+        let kept = held.contains(&one.job.lease);
         let outcome = match &one.ending {
             _ if !kept => "lease_lost",
             Ending::Succeeded(_) => "succeeded",
@@ -204,9 +229,13 @@ fn report<E>(batch: Vec<Pending<E>>, held: &HashSet<JobId>) {
     }
 }
 
-/// An effect that the database refuses for its content will be refused for ever: the job becomes a
-/// dead letter. An ending that cannot even be buried is dropped, and the reaper takes the job.
+/// An effect that the database refuses for its content, or that makes its writer panic, will do so
+/// for ever: the job becomes a dead letter. An ending that cannot even be buried is dropped, and the reaper takes the job.
 fn condemn<E>(batch: Vec<Pending<E>>, fault: &QueueError) -> Option<Vec<Pending<E>>> {
+    let class = match fault {
+        QueueError::EffectPanicked => "effect_panicked",
+        QueueError::Database { .. } => "effect_refused",
+    };
     let condemned: Vec<Pending<E>> = batch
         .into_iter()
         .filter_map(|one| {
@@ -214,7 +243,7 @@ fn condemn<E>(batch: Vec<Pending<E>>, fault: &QueueError) -> Option<Vec<Pending<
                 error!(job_id = %one.job.lease.job_id, error = chain(fault), "a dead letter could not be written");
                 return None;
             }
-            let error = JobError::new("effect_refused", format!("the database refused the effect: {}", chain(fault)));
+            let error = JobError::new(class, format!("the effect could not be written: {}", chain(fault)));
             Some(Pending { ending: Ending::Dead(DeadReason::Permanent, error), ..one })
         })
         .collect();

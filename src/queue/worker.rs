@@ -262,12 +262,11 @@ impl<H: Handler> Attempt<H> {
             // The heart stopped: others may take this job over, so nothing is settled.
             _ = self.alive.wait_for(|alive| !alive) => return,
         };
-        drop(permit);
         let (ending, context) = match ran {
             Some(ran) => (Ending::of(ran.outcome, &job, &self.policy.backoff), ran.context),
             None => (Ending::handed_back(), None),
         };
-        self.settler.settle(job, ending, context).await;
+        self.settler.settle(job, ending, context, permit).await;
     }
 }
 
@@ -277,7 +276,8 @@ async fn run_guarded<H: Handler>(handler: &H, job: &ClaimedJob, timeout: Duratio
         let text = "the job outlived its age budget; replay it if it still matters";
         return Outcome::DeadLetter(JobError::new("expired", text)).into();
     }
-    let guarded = AssertUnwindSafe(handler.run(job)).catch_unwind();
+    // Inside a block of its own, so that a panic before the first await is caught, too.
+    let guarded = AssertUnwindSafe(async { handler.run(job).await }).catch_unwind();
     match tokio::time::timeout(timeout, guarded).await {
         Ok(Ok(ran)) => ran,
         Ok(Err(_panic)) => {

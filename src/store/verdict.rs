@@ -118,6 +118,8 @@ async fn insert(
 }
 
 /// Points each ticket at its newest classification: ids sort by time, so the larger one is newer.
+/// Tickets are locked in the order in which ingest writes them (`ingest/write.rs`), or else a
+/// flush and a batch of events could wait for each other.
 async fn point_tickets(
     connection: &mut PgConnection,
     ids: &[ClassificationId],
@@ -132,7 +134,7 @@ async fn point_tickets(
               order by ticket_id, classification_id desc),
          locked as materialized (
              select ticket_id from ticket join newest using (ticket_id)
-              order by ticket_id for no key update of ticket)
+              order by ticket.source, ticket.external_id for no key update of ticket)
          update ticket
             set classification_id = newest.classification_id, updated_at = now()
            from newest join locked using (ticket_id)
