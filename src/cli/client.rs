@@ -93,6 +93,14 @@ impl Client {
         Ok((status, serde_json::from_str(&text).unwrap_or(Value::String(text))))
     }
 
+    /// Asks a probe; an answer that says no is a result, too.
+    pub(super) async fn probe(&self, path: &str) -> Result<(StatusCode, Value), CliError> {
+        let response = self.http.get(format!("{}{path}", self.url)).send().await;
+        let response = response.map_err(|fault| self.unreachable(&fault))?;
+        let status = response.status();
+        Ok((status, response.json().await.unwrap_or(Value::Null)))
+    }
+
     async fn request(
         &self,
         method: Method,

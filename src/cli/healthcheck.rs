@@ -21,11 +21,11 @@ pub(super) struct HealthcheckArgs {
 pub(super) async fn run(common: &Common, args: &HealthcheckArgs) -> Result<ExitCode, CliError> {
     let client = Client::without_token(common, &args.service)?;
     let path = if args.ready { "/readyz" } else { "/healthz" };
-    let health = client.get(path, &[]).await?;
+    let (status, health) = client.probe(path).await?;
     if common.json {
         output::print_json(&health);
     } else {
         output::print(&output::field(&health, "/status"));
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(if status.is_success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

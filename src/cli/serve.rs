@@ -80,12 +80,14 @@ fn tell(config: &Config, role: Role, service: &Service) {
         tracing::info!("no model is configured: the offline classifier works, without key and network");
     }
     for source in &config.sources {
-        tracing::info!(
-            source = source.name(),
-            preset = source.preset().as_str(),
-            path = format!("/webhooks/{}", source.name()),
-            "a source is on"
-        );
+        let (name, preset) = (source.name(), source.preset().as_str());
+        tracing::info!(source = name, preset, path = format!("/webhooks/{name}"), "a source is on");
+        if source.secrets().iter().any(crate::ingest::signature::Secret::is_short) {
+            tracing::warn!(
+                source = name,
+                "a secret of this source is short; give it 24 random bytes or more"
+            );
+        }
     }
     if config.sources.is_empty() && role != Role::Worker {
         tracing::warn!(

@@ -163,8 +163,8 @@ impl Config {
         let (triage, routing) = queue::read(root.section("queue"), &env);
         let lane = llm::read(root.section("llm"), &env, triage.worker.job_timeout);
         let (taxonomy, policy) = taxonomy::read(root.section("taxonomy"));
-        let sources = sources::read(root.sections("source"), &env);
-        let routes = routing::read(root, &env, taxonomy.as_ref(), &sources);
+        let (sources, source_names) = sources::read(root.sections("source"), &env);
+        let routes = routing::read(root, &env, taxonomy.as_ref(), &source_names);
         Some(Self {
             listen: server.listen?,
             data_dir: server.data_dir,

@@ -14,6 +14,9 @@ const TOKEN_CHARS_MIN: usize = 16;
 /// "Webhook events and payloads", payload cap), help desks far less.
 const BODY_BYTES_MAX_DEFAULT: i64 = 5 * 1024 * 1024;
 
+/// What is logged when nobody says otherwise. The notices of Postgres concern who writes SQL.
+const FILTER_DEFAULT: &str = "info,sqlx::postgres::notice=warn";
+
 /// How log lines are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LogFormat {
@@ -126,5 +129,5 @@ fn log(env: &Env<'_>) -> LogSettings {
             LogFormat::Text
         }
     };
-    LogSettings { filter: env.text("RUST_LOG").unwrap_or_else(|| "info".to_owned()), format }
+    LogSettings { filter: env.text("RUST_LOG").unwrap_or_else(|| FILTER_DEFAULT.to_owned()), format }
 }

@@ -28,7 +28,7 @@ pub(super) struct LetterFilter {
     queue: Option<String>,
     /// Name of a source.
     source: Option<String>,
-    /// The kind of the last failure, such as `http_400`.
+    /// The kind of the last failure, such as `request_refused`.
     error_class: Option<String>,
     /// `permanent`, `exhausted`, `expired` or `poison`.
     reason: Option<String>,
@@ -55,6 +55,7 @@ impl LetterFilter {
 
 /// The list's parameters.
 #[derive(Clone, Debug, Default, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(super) struct LetterParams {
     /// `open`, `replayed`, `discarded` or `all`; `open` when absent.
@@ -63,22 +64,26 @@ pub(super) struct LetterParams {
     queue: Option<String>,
     /// Name of a source.
     source: Option<String>,
-    /// The kind of the last failure, such as `http_400`.
+    /// The kind of the last failure, such as `request_refused`.
     error_class: Option<String>,
     /// `permanent`, `exhausted`, `expired` or `poison`.
     reason: Option<String>,
+    /// Rows on the page, 1 to 200; 50 when absent.
+    limit: Option<i64>,
+    /// `next_cursor` of the page before.
+    cursor: Option<String>,
 }
 
 /// Lists dead letters, newest first.
-#[utoipa::path(get, path = "/v1/dead-letters", tag = "dead letters", params(LetterParams, PageParams),
+#[utoipa::path(get, path = "/v1/dead-letters", tag = "dead letters", params(LetterParams),
     responses((status = 200, body = Page<DeadLetterBody>), (status = "4XX", body = ProblemBody)),
     security(("token" = [])))]
 pub(super) async fn list(
     State(state): State<ApiState>,
     params: Result<Query<LetterParams>, axum::extract::rejection::QueryRejection>,
-    page: Result<Query<PageParams>, axum::extract::rejection::QueryRejection>,
 ) -> Result<Json<Page<DeadLetterBody>>, Problem> {
-    let (Query(params), Query(page)) = (params?, page?);
+    let Query(params) = params?;
+    let page = PageParams { limit: params.limit, cursor: params.cursor.clone() };
     let in_state = match params.state.as_deref() {
         None => Some("open".to_owned()),
         Some("all") => None,

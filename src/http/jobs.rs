@@ -17,6 +17,7 @@ use crate::store::classification;
 
 /// Which jobs to list.
 #[derive(Clone, Debug, Default, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(super) struct JobParams {
     /// `queued`, `running`, `succeeded`, `dead` or `cancelled`.
@@ -27,18 +28,22 @@ pub(super) struct JobParams {
     source: Option<String>,
     /// Only jobs about this ticket.
     ticket_id: Option<Uuid>,
+    /// Rows on the page, 1 to 200; 50 when absent.
+    limit: Option<i64>,
+    /// `next_cursor` of the page before.
+    cursor: Option<String>,
 }
 
 /// Lists jobs, newest first.
-#[utoipa::path(get, path = "/v1/jobs", tag = "jobs", params(JobParams, PageParams),
+#[utoipa::path(get, path = "/v1/jobs", tag = "jobs", params(JobParams),
     responses((status = 200, body = Page<Job>), (status = "4XX", body = ProblemBody)),
     security(("token" = [])))]
 pub(super) async fn list(
     State(state): State<ApiState>,
     params: Result<Query<JobParams>, axum::extract::rejection::QueryRejection>,
-    page: Result<Query<PageParams>, axum::extract::rejection::QueryRejection>,
 ) -> Result<Json<Page<Job>>, Problem> {
-    let (Query(params), Query(page)) = (params?, page?);
+    let Query(params) = params?;
+    let page = PageParams { limit: params.limit, cursor: params.cursor.clone() };
     if let Some(word) = params.state.as_deref().filter(|word| !is_state(word)) {
         let words = JobState::ALL.map(JobState::as_str).join(", ");
         return Err(Problem::with(

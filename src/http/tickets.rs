@@ -141,22 +141,27 @@ fn event(submitted: SubmittedTicket, key: Option<String>, body: Bytes) -> NewEve
 
 /// Which tickets to list.
 #[derive(Clone, Debug, Default, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(super) struct TicketParams {
     /// Name of a source.
     source: Option<String>,
+    /// Rows on the page, 1 to 200; 50 when absent.
+    limit: Option<i64>,
+    /// `next_cursor` of the page before.
+    cursor: Option<String>,
 }
 
 /// Lists tickets, those first seen last at the top.
-#[utoipa::path(get, path = "/v1/tickets", tag = "tickets", params(TicketParams, PageParams),
+#[utoipa::path(get, path = "/v1/tickets", tag = "tickets", params(TicketParams),
     responses((status = 200, body = Page<TicketBody>), (status = "4XX", body = ProblemBody)),
     security(("token" = [])))]
 pub(super) async fn list(
     State(state): State<ApiState>,
     params: Result<Query<TicketParams>, axum::extract::rejection::QueryRejection>,
-    page: Result<Query<PageParams>, axum::extract::rejection::QueryRejection>,
 ) -> Result<Json<Page<TicketBody>>, Problem> {
-    let (Query(params), Query(page)) = (params?, page?);
+    let Query(params) = params?;
+    let page = PageParams { limit: params.limit, cursor: params.cursor.clone() };
     let limit = page.limit()?;
     let filter = ticket::TicketFilter { source: params.source, before: page.before()? };
     let tickets = ticket::list_tickets(&state.pool, &filter, limit + 1).await?;

@@ -205,13 +205,14 @@ impl Handler for TriageHandler {
         let started = Instant::now();
         let outcome = self.attempt(job).await;
         metrics::histogram!("hooktriage_triage_attempt_seconds").record(started.elapsed().as_secs_f64());
-        let context = format!(
-            "lane={} model={} prompt={} taxonomy={}",
-            self.lane.name(),
-            self.lane.model(),
-            prompt::PROMPT_VERSION,
-            self.taxonomy.version()
-        );
+        // The offline lane has no model to name.
+        let model = match self.lane.model() {
+            "" => self.lane.kind().as_str(),
+            named => named,
+        };
+        let (lane, taxonomy) = (self.lane.name(), self.taxonomy.version());
+        let context =
+            format!("lane={lane} model={model} prompt={} taxonomy={taxonomy}", prompt::PROMPT_VERSION);
         Ran { outcome, context: Some(context) }
     }
 }

@@ -31,7 +31,7 @@ const FLOORS: [Floor; 11] = [
     (
         Priority::Urgent,
         "data of others can be seen or has leaked",
-        r"\b(data (breach|leak)|leaked (customer |user |personal )?data|(see|seeing|access|view) (an)?other (customer|user|client|compan(y|ie))('?s|s'?)? (data|account|invoices?|tickets?|orders?)|datenleck|fuite de données|fuga de datos)\b",
+        r"\b(data (breach|leak)|leaked (customer |user |personal )?data|(see|seeing|access|view) (an)?other (customer|user|client|compan(y|ie))('?s|s'?)? (data|account|invoices?|tickets?|orders?)|(see|seeing|shows? me) (some(body|one)|another person) ?(else)?'s (data|account|project|invoices?|tickets?|orders?|profile|messages)|datenleck|fuite de données|fuga de datos)\b",
     ),
     (
         Priority::Urgent,
@@ -41,7 +41,7 @@ const FLOORS: [Floor; 11] = [
     (
         Priority::Urgent,
         "the service is down for many",
-        r"\b((site|website|service|system|platform|api|app|server|production|everything|prod) (is|are|was|went|has been|seems|appears)( (been|to be|currently|completely|totally|entirely|all|still|now|again|just)){0,2} (down|offline|unreachable)|(down|offline|outage|unavailable) for (all|everyone|everybody|every|our (users|customers|team))|(major|complete|total|full|global) outage|production (is )?(down|outage)|(nobody|no one|none of (us|our \w+)) can (log ?in|access|work|connect|load|use)|all (of )?our (users|customers|agents|staff) (are|cannot|can't|can not))\b",
+        r"\b((site|website|service|system|platform|api|app|server|production|everything|prod) (is|are|was|went|has been|seems|appears)( (been|to be|currently|completely|totally|entirely|all|still|now|again|just)){0,2} (down|offline|unreachable)|(everything|(all|every) (our )?(requests?|pages?|calls?)) (returns?|gives?|answers?|fails?|ends? in) (a |an |with )?(50[0234]|error|internal server error)|(down|offline|outage|unavailable) for (all|everyone|everybody|every|our (users|customers|team))|(major|complete|total|full|global) outage|production (is )?(down|outage)|(nobody|no one|none of (us|our \w+)) can (log ?in|access|work|connect|load|use)|all (of )?our (users|customers|agents|staff) (are|cannot|can't|can not))\b",
     ),
     (
         Priority::Urgent,
@@ -151,6 +151,8 @@ mod tests {
             "All our data is gone",
             "The update caused data loss",
             "The app has been down all day",
+            "Everything returns 503 since 09:12 UTC",
+            "I log in and see somebody else's project",
             "Der Dienst ist komplett ausgefallen",
             "Le site est en panne depuis ce matin",
             "El servicio está caído",
