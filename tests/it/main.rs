@@ -5,7 +5,10 @@
 
 #![expect(clippy::expect_used, clippy::unwrap_used, reason = "a test that cannot go on says where and ends")]
 
+mod dead_letter;
 mod embedded;
+mod intake;
+mod lifecycle;
 mod migrations;
 mod pool;
 mod queue_claim;
@@ -15,3 +18,4 @@ mod queue_settle;
 mod queue_worker;
 mod shared_server;
 mod support;
+mod verdict;

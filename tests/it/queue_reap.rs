@@ -4,10 +4,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::BoxFuture;
 use hooktriage::queue::dead_letter::find_dead_letter;
 use hooktriage::queue::reap::{Reaped, reap};
-use hooktriage::queue::{NewJob, ReapPolicy, WorkerIdentity, lease};
-use sqlx::PgPool;
+use hooktriage::queue::{
+    DeadLetterHook, DeadLettered, NewJob, QueueError, ReapPolicy, WorkerIdentity, lease,
+};
+use sqlx::{PgConnection, PgPool};
 use tokio::sync::Barrier;
 use uuid::Uuid;
 
@@ -154,6 +157,36 @@ async fn a_result_that_comes_after_the_reaper_changes_nothing() {
     assert_eq!((waiting.state.as_str(), waiting.attempt), ("queued", 1));
     assert_eq!(outcomes(database.pool(), job).await, ["crashed"]);
     assert_eq!(count(database.pool(), "select count(*) from note").await, 0);
+}
+
+/// Fails as if the database had gone while the alert was being written.
+struct Broken;
+
+impl DeadLetterHook for Broken {
+    fn dead_lettered<'a>(
+        &'a self,
+        _connection: &'a mut PgConnection,
+        _letters: &'a [DeadLettered],
+    ) -> BoxFuture<'a, Result<(), QueueError>> {
+        let source = sqlx::Error::PoolTimedOut;
+        Box::pin(std::future::ready(Err(QueueError::Database { verb: "raise an alert", source })))
+    }
+}
+
+#[tokio::test]
+async fn a_reaping_whose_alert_fails_takes_nothing_back() {
+    let database = TestDatabase::new().await;
+    put(database.pool(), &[step(), NewJob { attempts_max: 1, ..step() }]).await;
+    claim_some(database.pool(), 2).await;
+
+    let failed = reap(database.pool(), &REAP, &Broken).await;
+    let running = count(database.pool(), "select count(*) from job where state = 'running'").await;
+    let traces = count(database.pool(), "select count(*) from attempt").await;
+    let again = reap_now(database.pool()).await;
+
+    assert!(failed.is_err(), "{failed:?}");
+    assert_eq!((running, traces), (2, 0));
+    assert_eq!(again, Reaped { requeued: 1, dead: 1 });
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use hooktriage::postgres::{ConnectTo, PoolSettings, connect};
 use hooktriage::queue::{ClaimedJob, Handler, JobId, Liveness, Ran, Wake, wake};
 use sqlx::Connection;
 use sqlx::postgres::{PgConnection, PgListener, PgPool};
@@ -15,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 use crate::support::database::TestDatabase;
 use crate::support::jobs::{
     Crew, Gate, Plan, QUEUE, SOON, attempts, complete, count, database, find, handler, make_overdue,
-    outcomes, put, put_many, put_one, reap_now, run, step,
+    outcomes, put, put_many, put_one, reap_now, run, second_pool, step,
 };
 use crate::support::wait::eventually;
 
@@ -24,10 +23,6 @@ const ROUNDS: u32 = 10;
 /// An idle worker asks every 0.75 to 1.25 s, so that without a wake-up this many rounds would take
 /// five seconds on average; with it, some ten milliseconds.
 const BY_POLLING: Duration = Duration::from_millis(2500);
-
-async fn second_pool(database: &TestDatabase) -> PgPool {
-    connect(&ConnectTo::from_url(&database.url().into()).unwrap(), &PoolSettings::default()).await.unwrap()
-}
 
 /// Tells that it was dropped before it ended.
 struct Dropped(mpsc::UnboundedSender<()>);

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
+use hooktriage::postgres::{ConnectTo, PoolSettings, connect};
 use hooktriage::queue::claim::{ClaimRequest, claim};
 use hooktriage::queue::inspect::{self, AttemptView, JobView};
 use hooktriage::queue::reap::{Reaped, reap};
@@ -39,6 +40,12 @@ pub(crate) async fn database() -> TestDatabase {
     database
 }
 
+/// The pool of another process.
+pub(crate) async fn second_pool(database: &TestDatabase) -> PgPool {
+    let to = ConnectTo::from_url(&database.url().into()).unwrap();
+    connect(&to, &PoolSettings::default()).await.unwrap()
+}
+
 pub(crate) async fn run(pool: &PgPool, statement: &'static str) -> u64 {
     sqlx::query(statement)
         .execute(pool)
@@ -49,6 +56,13 @@ pub(crate) async fn run(pool: &PgPool, statement: &'static str) -> u64 {
 
 pub(crate) async fn count(pool: &PgPool, query: &'static str) -> i64 {
     sqlx::query_scalar(query).fetch_one(pool).await.unwrap_or_else(|error| panic!("{query}: {error}"))
+}
+
+/// Waits until so many sessions of this database wait for a lock.
+pub(crate) async fn blocked_sessions(pool: &PgPool, sessions: i64) {
+    let waiting = "select count(*) from pg_stat_activity
+                    where datname = current_database() and wait_event_type = 'Lock'";
+    eventually(SOON, || async { (count(pool, waiting).await == sessions).then_some(()) }).await;
 }
 
 pub(crate) fn step() -> NewJob {
