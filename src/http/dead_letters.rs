@@ -1,7 +1,7 @@
 //! Dead letters: reading, and replaying one or many.
 
 use axum::Json;
-use axum::extract::{Path, Query, State};
+use axum::extract::{Query, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 use uuid::Uuid;
 
+use super::extract::{Segment, filter_text};
 use super::page::{Page, PageParams};
 use super::problem::{Code, Problem, ProblemBody};
 use super::wire::DeadLetterBody;
@@ -25,12 +26,16 @@ const REPLAYS_MAX: i64 = 1000;
 #[serde(deny_unknown_fields)]
 pub(super) struct LetterFilter {
     /// `triage` or `routing`.
+    #[serde(default, deserialize_with = "filter_text")]
     queue: Option<String>,
     /// Name of a source.
+    #[serde(default, deserialize_with = "filter_text")]
     source: Option<String>,
     /// The kind of the last failure, such as `http_400`.
+    #[serde(default, deserialize_with = "filter_text")]
     error_class: Option<String>,
     /// `permanent`, `exhausted`, `expired` or `poison`.
+    #[serde(default, deserialize_with = "filter_text")]
     reason: Option<String>,
     /// Only letters that died at or after this time, RFC 3339.
     dead_since: Option<DateTime<Utc>>,
@@ -58,14 +63,19 @@ impl LetterFilter {
 #[into_params(parameter_in = Query)]
 pub(super) struct LetterParams {
     /// `open`, `replayed`, `discarded` or `all`; `open` when absent.
+    #[serde(default, deserialize_with = "filter_text")]
     state: Option<String>,
     /// `triage` or `routing`.
+    #[serde(default, deserialize_with = "filter_text")]
     queue: Option<String>,
     /// Name of a source.
+    #[serde(default, deserialize_with = "filter_text")]
     source: Option<String>,
     /// The kind of the last failure, such as `http_400`.
+    #[serde(default, deserialize_with = "filter_text")]
     error_class: Option<String>,
     /// `permanent`, `exhausted`, `expired` or `poison`.
+    #[serde(default, deserialize_with = "filter_text")]
     reason: Option<String>,
 }
 
@@ -114,7 +124,7 @@ pub(super) async fn list(
     security(("token" = [])))]
 pub(super) async fn show(
     State(state): State<ApiState>,
-    Path(id): Path<String>,
+    Segment(id): Segment,
 ) -> Result<Json<DeadLetterBody>, Problem> {
     let id = id_from_path(&id, Code::DeadLetterUnknown)?;
     let letter = dead_letter::find_dead_letter(&state.pool, id).await?;
@@ -145,7 +155,7 @@ impl From<&Replayed> for ReplayedLetter {
     security(("token" = [])))]
 pub(super) async fn replay_one(
     State(state): State<ApiState>,
-    Path(id): Path<String>,
+    Segment(id): Segment,
 ) -> Result<Response, Problem> {
     let id = id_from_path(&id, Code::DeadLetterUnknown)?;
     let replayed = dead_letter::replay(&state.pool, &[id]).await?;

@@ -1,12 +1,13 @@
 //! `GET /v1/jobs` and `GET /v1/jobs/{job_id}`.
 
 use axum::Json;
-use axum::extract::{Path, Query, State};
+use axum::extract::{Query, State};
 use serde::Deserialize;
 use sqlx::PgPool;
 use utoipa::IntoParams;
 use uuid::Uuid;
 
+use super::extract::{Segment, filter_text};
 use super::page::{Page, PageParams};
 use super::problem::{Code, Problem, ProblemBody};
 use super::wire::Job;
@@ -20,10 +21,13 @@ use crate::store::classification;
 #[into_params(parameter_in = Query)]
 pub(super) struct JobParams {
     /// `queued`, `running`, `succeeded`, `dead` or `cancelled`.
+    #[serde(default, deserialize_with = "filter_text")]
     state: Option<String>,
     /// `triage` or `routing`.
+    #[serde(default, deserialize_with = "filter_text")]
     queue: Option<String>,
     /// Name of a source.
+    #[serde(default, deserialize_with = "filter_text")]
     source: Option<String>,
     /// Only jobs about this ticket.
     ticket_id: Option<Uuid>,
@@ -66,7 +70,7 @@ pub(super) async fn list(
     security(("token" = [])))]
 pub(super) async fn show(
     State(state): State<ApiState>,
-    Path(id): Path<String>,
+    Segment(id): Segment,
 ) -> Result<Json<Job>, Problem> {
     let job_id = id_from_path(&id, Code::JobUnknown)?;
     let view = inspect::find_job(&state.pool, JobId(job_id)).await?.ok_or(Problem::new(Code::JobUnknown))?;

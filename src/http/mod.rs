@@ -8,6 +8,7 @@
 
 mod auth;
 mod dead_letters;
+mod extract;
 mod health;
 mod jobs;
 pub mod listen;
@@ -23,7 +24,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::rejection::QueryRejection;
-use axum::http::StatusCode;
 use axum::response::IntoResponse;
 use axum::routing::get;
 use axum::{Json, Router};
@@ -31,7 +31,6 @@ use metrics_exporter_prometheus::PrometheusHandle;
 use sqlx::PgPool;
 use tokio_util::sync::CancellationToken;
 use tower_http::catch_panic::CatchPanicLayer;
-use tower_http::timeout::TimeoutLayer;
 use utoipa::OpenApi;
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
 use utoipa_axum::router::OpenApiRouter;
@@ -148,9 +147,17 @@ pub fn router(state: ApiState) -> Router {
         .fallback(|| async { Problem::new(Code::RouteUnknown) })
         .method_not_allowed_fallback(|| async { Problem::new(Code::MethodNotAllowed) })
         .layer(CatchPanicLayer::custom(|_| Problem::new(Code::Internal).into_response()))
-        .layer(TimeoutLayer::with_status_code(StatusCode::SERVICE_UNAVAILABLE, REQUEST_TIME_MAX))
+        .layer(axum::middleware::from_fn(limit_time))
         .layer(axum::middleware::from_fn(request_id::identify))
         .with_state(state)
+}
+
+/// Ends a request that takes too long, most likely because the database hangs.
+async fn limit_time(request: axum::extract::Request, next: axum::middleware::Next) -> axum::response::Response {
+    match tokio::time::timeout(REQUEST_TIME_MAX, next.run(request)).await {
+        Ok(response) => response,
+        Err(_) => Problem::unavailable("the request took too long; try again", 5).into_response(),
+    }
 }
 
 /// Reads the body of a `/v1` request under its cap, so that a handler finds it whole or not at all.

@@ -6,7 +6,11 @@
 #![expect(clippy::expect_used, clippy::unwrap_used, reason = "a test that cannot go on says where and ends")]
 
 mod embedded;
+mod listen;
 mod migrations;
 mod pool;
 mod shared_server;
 mod support;
+mod webhook;
+mod webhook_body;
+mod webhook_outage;

@@ -1,5 +1,9 @@
 //! What the integration tests share.
 
+pub(crate) mod app;
 pub(crate) mod database;
+pub(crate) mod provider;
+pub(crate) mod raw;
+pub(crate) mod reply;
 pub(crate) mod runner;
 pub(crate) mod wait;
