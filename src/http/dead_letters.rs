@@ -80,7 +80,7 @@ pub(super) struct LetterParams {
 }
 
 /// Lists dead letters, newest first.
-#[utoipa::path(get, path = "/v1/dead-letters", tag = "dead letters", params(LetterParams, PageParams),
+#[utoipa::path(get, path = "/v1/dead-letters", operation_id = "list_dead_letters", tag = "dead letters", params(LetterParams, PageParams),
     responses((status = 200, body = Page<DeadLetterBody>), (status = "4XX", body = ProblemBody)),
     security(("token" = [])))]
 pub(super) async fn list(
@@ -118,7 +118,7 @@ pub(super) async fn list(
 }
 
 /// Shows one dead letter with every attempt.
-#[utoipa::path(get, path = "/v1/dead-letters/{dead_letter_id}", tag = "dead letters",
+#[utoipa::path(get, path = "/v1/dead-letters/{dead_letter_id}", operation_id = "show_dead_letter", tag = "dead letters",
     params(("dead_letter_id" = Uuid, Path)),
     responses((status = 200, body = DeadLetterBody), (status = "4XX", body = ProblemBody)),
     security(("token" = [])))]
@@ -149,7 +149,7 @@ impl From<&Replayed> for ReplayedLetter {
 }
 
 /// Replays one dead letter as a new job that names the dead one. The letter is marked, not deleted.
-#[utoipa::path(post, path = "/v1/admin/dead-letters/{dead_letter_id}/replay", tag = "admin",
+#[utoipa::path(post, path = "/v1/admin/dead-letters/{dead_letter_id}/replay", operation_id = "replay_dead_letter", tag = "admin",
     params(("dead_letter_id" = Uuid, Path)),
     responses((status = 202, body = ReplayedLetter), (status = "4XX", body = ProblemBody)),
     security(("token" = [])))]
@@ -208,7 +208,7 @@ pub(super) struct ReplayReport {
 }
 
 /// Replays the open dead letters that match a filter, or counts them.
-#[utoipa::path(post, path = "/v1/admin/replays", tag = "admin", request_body = ReplayRequest,
+#[utoipa::path(post, path = "/v1/admin/replays", operation_id = "replay_dead_letters", tag = "admin", request_body = ReplayRequest,
     responses((status = 200, body = ReplayReport), (status = "4XX", body = ProblemBody)),
     security(("token" = [])))]
 pub(super) async fn replay_many(

@@ -34,7 +34,7 @@ pub(super) struct JobParams {
 }
 
 /// Lists jobs, newest first.
-#[utoipa::path(get, path = "/v1/jobs", tag = "jobs", params(JobParams, PageParams),
+#[utoipa::path(get, path = "/v1/jobs", operation_id = "list_jobs", tag = "jobs", params(JobParams, PageParams),
     responses((status = 200, body = Page<Job>), (status = "4XX", body = ProblemBody)),
     security(("token" = [])))]
 pub(super) async fn list(
@@ -65,13 +65,10 @@ pub(super) async fn list(
 }
 
 /// Shows one job with its attempts and its verdict.
-#[utoipa::path(get, path = "/v1/jobs/{job_id}", tag = "jobs", params(("job_id" = Uuid, Path)),
+#[utoipa::path(get, path = "/v1/jobs/{job_id}", operation_id = "show_job", tag = "jobs", params(("job_id" = Uuid, Path)),
     responses((status = 200, body = Job), (status = "4XX", body = ProblemBody)),
     security(("token" = [])))]
-pub(super) async fn show(
-    State(state): State<ApiState>,
-    Segment(id): Segment,
-) -> Result<Json<Job>, Problem> {
+pub(super) async fn show(State(state): State<ApiState>, Segment(id): Segment) -> Result<Json<Job>, Problem> {
     let job_id = id_from_path(&id, Code::JobUnknown)?;
     let view = inspect::find_job(&state.pool, JobId(job_id)).await?.ok_or(Problem::new(Code::JobUnknown))?;
     let mut jobs = assemble(&state.pool, vec![view]).await?;

@@ -153,7 +153,10 @@ pub fn router(state: ApiState) -> Router {
 }
 
 /// Ends a request that takes too long, most likely because the database hangs.
-async fn limit_time(request: axum::extract::Request, next: axum::middleware::Next) -> axum::response::Response {
+async fn limit_time(
+    request: axum::extract::Request,
+    next: axum::middleware::Next,
+) -> axum::response::Response {
     match tokio::time::timeout(REQUEST_TIME_MAX, next.run(request)).await {
         Ok(response) => response,
         Err(_) => Problem::unavailable("the request took too long; try again", 5).into_response(),

@@ -65,7 +65,7 @@ pub(super) struct Submitted {
 }
 
 /// Submits a ticket. Repeat it with the same `Idempotency-Key` as often as you like.
-#[utoipa::path(post, path = "/v1/tickets", tag = "tickets", request_body = SubmittedTicket,
+#[utoipa::path(post, path = "/v1/tickets", operation_id = "submit_ticket", tag = "tickets", request_body = SubmittedTicket,
     params(("Idempotency-Key" = Option<String>, Header)),
     responses((status = 202, body = Submitted), (status = "4XX", body = ProblemBody),
         (status = 503, body = ProblemBody)),
@@ -158,7 +158,7 @@ pub(super) struct TicketParams {
 }
 
 /// Lists tickets, those first seen last at the top.
-#[utoipa::path(get, path = "/v1/tickets", tag = "tickets", params(TicketParams, PageParams),
+#[utoipa::path(get, path = "/v1/tickets", operation_id = "list_tickets", tag = "tickets", params(TicketParams, PageParams),
     responses((status = 200, body = Page<TicketBody>), (status = "4XX", body = ProblemBody)),
     security(("token" = [])))]
 pub(super) async fn list(
@@ -181,7 +181,7 @@ pub(super) async fn list(
 }
 
 /// Shows one ticket with its newest verdict.
-#[utoipa::path(get, path = "/v1/tickets/{ticket_id}", tag = "tickets", params(("ticket_id" = Uuid, Path)),
+#[utoipa::path(get, path = "/v1/tickets/{ticket_id}", operation_id = "show_ticket", tag = "tickets", params(("ticket_id" = Uuid, Path)),
     responses((status = 200, body = TicketBody), (status = "4XX", body = ProblemBody)),
     security(("token" = [])))]
 pub(super) async fn show(

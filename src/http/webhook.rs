@@ -47,7 +47,7 @@ pub(super) struct Acknowledgement {
 }
 
 /// Tells a sender that checks the address whether there is a source behind it.
-#[utoipa::path(head, path = "/webhooks/{source}", tag = "webhooks", params(("source" = String, Path)),
+#[utoipa::path(head, path = "/webhooks/{source}", operation_id = "probe_source", tag = "webhooks", params(("source" = String, Path)),
     responses((status = 200), (status = 404)))]
 pub(super) async fn probe(
     State(state): State<ApiState>,
@@ -57,7 +57,7 @@ pub(super) async fn probe(
 }
 
 /// Takes a signed delivery. The body is whatever the sender of that source sends.
-#[utoipa::path(post, path = "/webhooks/{source}", tag = "webhooks", params(("source" = String, Path)),
+#[utoipa::path(post, path = "/webhooks/{source}", operation_id = "receive_delivery", tag = "webhooks", params(("source" = String, Path)),
     responses((status = 200, body = Acknowledgement), (status = "4XX", body = ProblemBody),
         (status = 503, body = ProblemBody)))]
 pub(super) async fn receive(

@@ -107,7 +107,10 @@ async fn a_request_that_never_ends_does_not_hold_up_a_stop() {
     let server = listening(SHORT).await;
     let connection = server.open("GET /never HTTP/1.1\r\nhost: x\r\n\r\n").await;
     // Whoever is answered now was accepted after the one that hangs.
-    assert_eq!(server.open("GET / HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").await.reply().await.status, 200);
+    assert_eq!(
+        server.open("GET / HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").await.reply().await.status,
+        200
+    );
 
     server.stop().await;
 
@@ -118,7 +121,10 @@ async fn a_request_that_never_ends_does_not_hold_up_a_stop() {
 async fn a_client_that_does_not_read_its_answer_does_not_hold_up_a_stop() {
     let server = listening(SHORT).await;
     let _connection = server.open("GET /much HTTP/1.1\r\nhost: x\r\n\r\n").await;
-    assert_eq!(server.open("GET / HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").await.reply().await.status, 200);
+    assert_eq!(
+        server.open("GET / HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").await.reply().await.status,
+        200
+    );
 
     server.stop().await;
 }

@@ -5,12 +5,17 @@
 
 #![expect(clippy::expect_used, clippy::unwrap_used, reason = "a test that cannot go on says where and ends")]
 
+mod api;
+mod api_document;
+mod api_submit;
+mod delivery;
 mod embedded;
 mod listen;
 mod migrations;
 mod pool;
 mod shared_server;
 mod support;
+mod triage;
 mod webhook;
 mod webhook_body;
 mod webhook_outage;

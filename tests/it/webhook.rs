@@ -121,7 +121,9 @@ async fn an_unknown_source_and_every_variant_of_a_path_is_not_found() {
         "/webhooks/github%ff",
         "/webhooks/%ff",
     ] {
-        app.post(path, delivery.headers.clone(), delivery.body.clone()).await.is_problem(404, "source-unknown");
+        app.post(path, delivery.headers.clone(), delivery.body.clone())
+            .await
+            .is_problem(404, "source-unknown");
     }
     for path in [
         "/webhooks",
@@ -136,7 +138,9 @@ async fn an_unknown_source_and_every_variant_of_a_path_is_not_found() {
         "/v1/webhooks/github",
         "/",
     ] {
-        app.post(path, delivery.headers.clone(), delivery.body.clone()).await.is_problem(404, "route-unknown");
+        app.post(path, delivery.headers.clone(), delivery.body.clone())
+            .await
+            .is_problem(404, "route-unknown");
     }
     assert_eq!(app.count("event").await, 0);
 }

@@ -76,6 +76,12 @@ async fn the_refusal_reaches_a_sender_that_is_still_sending() {
     for _ in 0..20 {
         let reply = app.post("/webhooks/shop", HeaderMap::new(), vec![b'x'; 3 * 1024 * 1024]).await;
         reply.is_problem(413, "body-too-large");
+
+        // Many senders write everything before they read.
+        let mut connection = RawConnection::open(app.address).await;
+        connection.send(&head("/webhooks/shop", &HeaderMap::new(), "content-length: 3145728\r\n")).await;
+        connection.send(&[b'x'; 3 * 1024 * 1024]).await;
+        connection.reply().await.is_problem(413, "body-too-large");
     }
 }
 
@@ -123,19 +129,21 @@ async fn a_body_that_breaks_off_is_not_taken() {
     let app = Setup::ingest().start().await;
     let delivery = app.sample("github", 1);
     let (half, _) = delivery.body.split_at(delivery.body.len() / 2);
-    for more in [format!("content-length: {}\r\n", delivery.body.len()), "transfer-encoding: chunked\r\n".into()]
+    for more in
+        [format!("content-length: {}\r\n", delivery.body.len()), "transfer-encoding: chunked\r\n".into()]
     {
         let mut connection = RawConnection::open(app.address).await;
         connection.send(&head(&delivery.path, &delivery.headers, &more)).await;
-        let sent =
-            if more.starts_with("content") { connection.send(half).await } else { connection.chunk(half).await };
+        let sent = if more.starts_with("content") {
+            connection.send(half).await
+        } else {
+            connection.chunk(half).await
+        };
         assert!(sent);
         drop(connection);
     }
     let mut connection = RawConnection::open(app.address).await;
-    connection
-        .send(&head(&delivery.path, &delivery.headers, "transfer-encoding: chunked\r\n"))
-        .await;
+    connection.send(&head(&delivery.path, &delivery.headers, "transfer-encoding: chunked\r\n")).await;
     connection.send(b"this is no chunk\r\n").await;
     assert_eq!(connection.reply().await.status, 400);
 
@@ -153,11 +161,14 @@ async fn a_compressed_body_and_foreign_kinds_of_body_are_not_taken() {
         values.iter().for_each(|value| _ = headers.append(name, value.parse().unwrap()));
         headers
     };
-    for encoding in [&["gzip"][..], &["deflate"], &["br"], &["zstd"], &["GZIP"], &["identity", "gzip"], &[""]] {
+    for encoding in [&["gzip"][..], &["deflate"], &["br"], &["zstd"], &["GZIP"], &["identity", "gzip"], &[""]]
+    {
         let reply = app.post(&delivery.path, with("content-encoding", encoding), delivery.body.clone()).await;
         reply.is_problem(415, "media-type-unsupported");
     }
-    for kind in ["multipart/form-data; boundary=x", "application/xml", "text/html", "image/png", "nonsense", ""] {
+    for kind in
+        ["multipart/form-data; boundary=x", "application/xml", "text/html", "image/png", "nonsense", ""]
+    {
         let reply = app.post(&delivery.path, with("content-type", &[kind]), delivery.body.clone()).await;
         reply.is_problem(415, "media-type-unsupported");
     }
@@ -196,14 +207,27 @@ async fn whatever_is_in_a_body_it_is_triaged() {
         ("github", include_bytes!("../fixtures/deliveries/github-issues-edited-null-body.json").to_vec()),
         ("zendesk", include_bytes!("../fixtures/deliveries/zendesk-ticket-created.json").to_vec()),
         ("zendesk", include_bytes!("../fixtures/deliveries/zendesk-trigger.json").to_vec()),
-        ("shop", "{\"id\":\"emoji\",\"subject\":\"🧯👩‍🚀 señor\",\"body\":\"raw \u{2028}\u{2029} here\"}".into()),
+        (
+            "shop",
+            "{\"id\":\"emoji\",\"subject\":\"🧯👩‍🚀 señor\",\"body\":\"raw \u{2028}\u{2029} here\"}".into(),
+        ),
         ("shop", br#"{"id":"escaped","subject":"\u2028 \/ \ud83d\ude00","body":"a\/b\\c"}"#.to_vec()),
         ("shop", br#"{"id":"nul","subject":"a\u0000b","body":"\u0000\u0001\u001b[31m"}"#.to_vec()),
         ("shop", br#"{"id":"lone","subject":"half \ud800 and \udfff","body":"x"}"#.to_vec()),
-        ("shop", br#"{"id":"number","subject":"n","size":1e131071,"big":123456789012345678901234567890}"#.to_vec()),
-        ("shop", b"\xEF\xBB\xBF{ \"id\" : \"bom\" , \"subject\":\"x\" ,\r\n\t\"subject\":\"twice\" }\n".to_vec()),
+        (
+            "shop",
+            br#"{"id":"number","subject":"n","size":1e131071,"big":123456789012345678901234567890}"#.to_vec(),
+        ),
+        (
+            "shop",
+            b"\xEF\xBB\xBF{ \"id\" : \"bom\" , \"subject\":\"x\" ,\r\n\t\"subject\":\"twice\" }\n".to_vec(),
+        ),
         ("shop", br#"{"id":"empty","subject":"","body":null}"#.to_vec()),
-        ("shop", br#"{"id":"html","subject":"<script>alert(1)</script>","body":"<p>&lt;b&gt;<!-- x --></p>"}"#.to_vec()),
+        (
+            "shop",
+            br#"{"id":"html","subject":"<script>alert(1)</script>","body":"<p>&lt;b&gt;<!-- x --></p>"}"#
+                .to_vec(),
+        ),
         ("shop", deep.into_bytes()),
         ("shop", long.into_bytes()),
     ];

@@ -102,5 +102,6 @@ async fn when_every_session_is_taken_senders_are_told_to_come_back() {
     assert_eq!(app.get("/readyz").await.status, 503);
 
     held.clear();
-    eventually(SOON, || async { (app.send(&app.sample("github", 1)).await.status == 200).then_some(()) }).await;
+    eventually(SOON, || async { (app.send(&app.sample("github", 1)).await.status == 200).then_some(()) })
+        .await;
 }

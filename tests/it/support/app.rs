@@ -30,6 +30,8 @@ pub(crate) const GITHUB_SECRETS: [&str; 2] =
 const ZENDESK_SECRET: &str = "emVuZGVzay1zZWNyZXQtb2YtdGhlLXRlc3Rz";
 /// Of the source that follows Standard Webhooks.
 pub(crate) const STANDARD_SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
+/// What deliveries to every destination are signed with.
+pub(crate) const DESTINATION_SECRET: &str = "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD";
 const SHOP_SECRET: &str = "shop-secret-of-the-integration-tests";
 
 /// How long anything that is waited for may take on a busy machine.
@@ -81,6 +83,13 @@ impl Setup {
             .variable("HOOKTRIAGE_LLM_BASE_URL", base_url)
             .variable("HOOKTRIAGE_LLM_MODEL", "model-x")
             .variable("HOOKTRIAGE_LLM_API_KEY", "sk-test")
+    }
+
+    /// A destination inside this machine.
+    pub(crate) fn destination(self, name: &str, url: &str) -> Self {
+        let variable = format!("HOOKTRIAGE_DESTINATION_SECRET_{}", name.to_uppercase());
+        self.toml(&format!("[[destination]]\nname = \"{name}\"\nurl = \"{url}\"\nallow_private = true\n"))
+            .variable(&variable, DESTINATION_SECRET)
     }
 
     /// The database of another service.

@@ -6,6 +6,8 @@ use std::time::Instant;
 
 use http::HeaderMap;
 use serde_json::{Value, json};
+use super::app::{DESTINATION_SECRET, SOON};
+use super::wait::eventually;
 use wiremock::{Mock, MockServer, Request, Respond, ResponseTemplate, matchers};
 
 /// A server that gives one answer after the other; the last one stays.
@@ -26,6 +28,15 @@ pub(crate) struct Call {
 impl Call {
     pub(crate) fn json(&self) -> Value {
         serde_json::from_slice(&self.body).unwrap()
+    }
+
+    /// The idempotency key of a delivery, after the crate `standardwebhooks`, which is not ours, has
+    /// verified its signature.
+    #[track_caller]
+    pub(crate) fn verified_key(&self) -> String {
+        let oracle = standardwebhooks::Webhook::new(DESTINATION_SECRET).unwrap();
+        oracle.verify(&self.body, &self.headers).unwrap_or_else(|fault| panic!("{fault}: {self:?}"));
+        self.headers["webhook-id"].to_str().unwrap().to_owned()
     }
 }
 
@@ -70,9 +81,13 @@ impl Scripted {
         self.script.calls.lock().unwrap().clone()
     }
 
-    /// The calls to one path.
-    pub(crate) fn calls_to(&self, path: &str) -> Vec<Call> {
-        self.calls().into_iter().filter(|call| call.path == path).collect()
+    /// The calls, once there are so many.
+    pub(crate) async fn called(&self, times: usize) -> Vec<Call> {
+        eventually(SOON, || async {
+            let calls = self.calls();
+            (calls.len() >= times).then_some(calls)
+        })
+        .await
     }
 }
 
