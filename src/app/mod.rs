@@ -25,6 +25,7 @@ pub use database::{Database, open_database};
 pub use token::{admin_token, known_admin_token};
 
 use crate::config::Config;
+use crate::http::listen::Limits;
 use crate::http::{self, ApiState, DepthCache, TokenHash};
 use crate::ingest::Intake;
 use crate::llm::Lane;
@@ -39,8 +40,6 @@ use crate::{routing, telemetry, triage};
 
 /// The queues of this service.
 const QUEUES: [&str; 2] = [triage::QUEUE, routing::QUEUE];
-/// How long open requests may take once the process is to stop.
-const REQUEST_DRAIN: Duration = Duration::from_secs(5);
 /// How long a sender waits for its commit before it is told to come back: well below the second
 /// that the most impatient ones give us.
 const COMMIT_PATIENCE: Duration = Duration::from_millis(350);
@@ -104,7 +103,7 @@ impl Service {
         tasks.push(writer);
         let state = api_state(config, pool, intake, wake, token, metrics, stopping.clone());
         let router = if role == Role::Worker { http::probe_router(state) } else { http::router(state) };
-        tasks.push(tokio::spawn(http::listen::serve(listener, router, stopping.clone(), REQUEST_DRAIN)));
+        tasks.push(tokio::spawn(http::listen::serve(listener, router, stopping.clone(), Limits::default())));
         Ok(Self { address, stopping, worker, tasks, background })
     }
 

@@ -8,6 +8,7 @@
 
 mod auth;
 mod dead_letters;
+mod extract;
 mod health;
 mod jobs;
 pub mod listen;

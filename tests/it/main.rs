@@ -5,10 +5,15 @@
 
 #![expect(clippy::expect_used, clippy::unwrap_used, reason = "a test that cannot go on says where and ends")]
 
+mod api;
+mod api_document;
+mod api_submit;
 mod dead_letter;
+mod delivery;
 mod embedded;
 mod intake;
 mod lifecycle;
+mod listen;
 mod migrations;
 mod pool;
 mod queue_claim;
@@ -18,4 +23,8 @@ mod queue_settle;
 mod queue_worker;
 mod shared_server;
 mod support;
+mod triage;
 mod verdict;
+mod webhook;
+mod webhook_body;
+mod webhook_outage;
