@@ -31,7 +31,7 @@ const FLOORS: [Floor; 11] = [
     (
         Priority::Urgent,
         "data of others can be seen or has leaked",
-        r"\b(data (breach|leak)|leaked (customer |user |personal )?data|(see|seeing|access|view) (an)?other (customer|user|client|compan(y|ie))('?s|s'?)? (data|account|invoices?|tickets?|orders?)|(see|seeing|shows? me) (some(body|one)|another person) ?(else)?'s (data|account|project|invoices?|tickets?|orders?|profile|messages)|datenleck|fuite de données|fuga de datos)\b",
+        r"\b(data (breach|leak)|leaked (customer |user |personal )?data|(see|seeing|access|view) (an)?other (customer|user|client|compan(y|ie))('?s|s'?)? (data|account|invoices?|tickets?|orders?)|(see|seeing|shows? me) (some(body|one)|another person) ?(else)?'s (data|accounts?|projects?|invoices?|tickets?|orders?|profiles?|messages)|datenleck|fuite de données|fuga de datos)\b",
     ),
     (
         Priority::Urgent,
@@ -152,7 +152,7 @@ mod tests {
             "The update caused data loss",
             "The app has been down all day",
             "Everything returns 503 since 09:12 UTC",
-            "I log in and see somebody else's project",
+            "I log in and see somebody else's projects",
             "Der Dienst ist komplett ausgefallen",
             "Le site est en panne depuis ce matin",
             "El servicio está caído",
