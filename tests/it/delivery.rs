@@ -14,7 +14,8 @@ use crate::support::wait::eventually;
 /// A service with the offline lane that sends every verdict to one team.
 async fn with_team<const N: usize>(answers: [ResponseTemplate; N]) -> (TestApp, Scripted) {
     let team = Scripted::start(answers).await;
-    let setup = Setup::all().destination("team", &team.url("/inbox")).toml("[routing]\nfallback = \"team\"\n");
+    let setup =
+        Setup::all().destination("team", &team.url("/inbox")).toml("[routing]\nfallback = \"team\"\n");
     (setup.start().await, team)
 }
 
@@ -63,8 +64,11 @@ async fn rules_send_each_verdict_to_its_team() {
         openai(&classification("billing").replace("0.93", "0.2")),
     ])
     .await;
-    let [finance, people, rest] =
-        [Scripted::start([status(200)]).await, Scripted::start([status(200)]).await, Scripted::start([status(200)]).await];
+    let [finance, people, rest] = [
+        Scripted::start([status(200)]).await,
+        Scripted::start([status(200)]).await,
+        Scripted::start([status(200)]).await,
+    ];
     let rules = "[[rule]]\nneeds_review = true\nto = \"people\"\n[[rule]]\ncategory = [\"billing\"]\nto = \"finance\"\n\
                  [routing]\nfallback = \"rest\"\n";
     let app = Setup::all()
@@ -90,9 +94,14 @@ async fn a_delivery_that_failed_is_repeated_under_the_same_key() {
 
     let job = delivery(&app).await;
 
-    assert_eq!((&job["state"], outcomes(&job)), (&"succeeded".into(), vec!["retried", "retried", "succeeded"]), "{job}");
+    assert_eq!(
+        (&job["state"], outcomes(&job)),
+        (&"succeeded".into(), vec!["retried", "retried", "succeeded"]),
+        "{job}"
+    );
     assert_eq!(job["attempts"][0]["error_class"], "destination_failed");
-    let keys: HashSet<String> = team.calls().iter().map(crate::support::provider::Call::verified_key).collect();
+    let keys: HashSet<String> =
+        team.calls().iter().map(crate::support::provider::Call::verified_key).collect();
     assert_eq!((team.calls().len(), keys.len()), (3, 1));
 }
 
@@ -180,7 +189,10 @@ async fn dead_letters_of_one_failure_raise_one_signed_alert() {
 
     assert!(calls[0].verified_key().starts_with("alert_"));
     let alert = calls[0].json();
-    assert_eq!((&alert["type"], &alert["data"]["error_class"]), (&"dead_letter.alert".into(), &"request_refused".into()));
+    assert_eq!(
+        (&alert["type"], &alert["data"]["error_class"]),
+        (&"dead_letter.alert".into(), &"request_refused".into())
+    );
     let told = alert["data"]["letters"].as_array().unwrap();
     let told: HashSet<String> =
         told.iter().map(|letter| letter["dead_letter_id"].as_str().unwrap().to_owned()).collect();

@@ -55,18 +55,24 @@ async fn a_good_answer_becomes_a_verdict() {
         let answer = classification("billing");
         let answer = if kind == "openai" { openai(&answer) } else { anthropic(&answer) };
         let provider = Scripted::start([answer]).await;
-        let app = Setup::all().llm(kind, provider.url(if kind == "openai" { "/v1" } else { "" })).start().await;
+        let app =
+            Setup::all().llm(kind, provider.url(if kind == "openai" { "/v1" } else { "" })).start().await;
 
         let job = triaged(&app).await;
 
         assert_eq!((&job["state"], &job["attempts_used"]), (&"succeeded".into(), &1.into()), "{kind}: {job}");
         let verdict = &job["verdict"];
         // The rule about double charges would raise a lower priority to this.
-        for (key, value) in [("category", "billing"), ("priority", "high"), ("sentiment", "negative"), ("language", "en")]
+        for (key, value) in
+            [("category", "billing"), ("priority", "high"), ("sentiment", "negative"), ("language", "en")]
         {
             assert_eq!(verdict[key], value, "{kind}: {key}");
         }
-        assert_eq!((&verdict["input_tokens"], &verdict["output_tokens"]), (&812.into(), &57.into()), "{kind}");
+        assert_eq!(
+            (&verdict["input_tokens"], &verdict["output_tokens"]),
+            (&812.into(), &57.into()),
+            "{kind}"
+        );
         assert!(verdict["model"].as_str().unwrap().starts_with("model-"), "{kind}");
         assert_eq!(verdict["needs_review"], false, "{kind}");
 
@@ -77,12 +83,17 @@ async fn a_good_answer_becomes_a_verdict() {
         if kind == "openai" {
             assert_eq!(calls[0].path, "/v1/chat/completions");
             assert_eq!(calls[0].headers["authorization"], "Bearer sk-test");
-            assert!(!request["messages"][0].to_string().contains("March"), "the ticket is in the instructions");
+            assert!(
+                !request["messages"][0].to_string().contains("March"),
+                "the ticket is in the instructions"
+            );
             assert!(request["messages"][1].to_string().contains("March"));
         } else {
             assert_eq!(calls[0].path, "/v1/messages");
             assert_eq!(calls[0].headers["x-api-key"], "sk-test");
-            assert!(!request["system"].to_string().contains("March") && request.to_string().contains("March"));
+            assert!(
+                !request["system"].to_string().contains("March") && request.to_string().contains("March")
+            );
         }
     }
 }
@@ -93,7 +104,11 @@ async fn the_offline_lane_needs_no_provider() {
 
     let job = triaged(&app).await;
 
-    assert_eq!((&job["state"], &job["verdict"]["category"]), (&"succeeded".into(), &"billing".into()), "{job}");
+    assert_eq!(
+        (&job["state"], &job["verdict"]["category"]),
+        (&"succeeded".into(), &"billing".into()),
+        "{job}"
+    );
     assert!(job["verdict"]["model"].as_str().unwrap().contains("encoder"), "{job}");
 }
 
@@ -139,7 +154,8 @@ async fn a_job_that_used_up_its_attempts_becomes_a_dead_letter() {
     let job = triaged(&app).await;
 
     assert_eq!((&job["state"], outcomes(&job)), (&"dead".into(), vec!["retried", "dead"]), "{job}");
-    let letter = app.get(&format!("/v1/dead-letters/{}", job["dead_letter_id"].as_str().unwrap())).await.json();
+    let letter =
+        app.get(&format!("/v1/dead-letters/{}", job["dead_letter_id"].as_str().unwrap())).await.json();
     assert_eq!((&letter["reason"], &letter["error_class"]), (&"exhausted".into(), &"provider_error".into()));
     assert_eq!(provider.calls().len(), 2);
 }
@@ -151,7 +167,8 @@ async fn a_refused_request_is_never_tried_again() {
     let job = triaged(&app).await;
 
     assert_eq!((&job["state"], outcomes(&job)), (&"dead".into(), vec!["dead"]), "{job}");
-    let letter = app.get(&format!("/v1/dead-letters/{}", job["dead_letter_id"].as_str().unwrap())).await.json();
+    let letter =
+        app.get(&format!("/v1/dead-letters/{}", job["dead_letter_id"].as_str().unwrap())).await.json();
     assert_eq!((&letter["reason"], &letter["error_class"]), (&"permanent".into(), &"request_refused".into()));
     assert_eq!((&letter["job_id"], &letter["state"]), (&job["job_id"], &"open".into()));
     assert_eq!(letter["attempts"].as_array().unwrap().len(), 1);
@@ -257,7 +274,8 @@ async fn doubt_and_text_that_speaks_to_the_model_go_to_a_person() {
 
 #[tokio::test]
 async fn a_refused_key_parks_the_lane_and_kills_no_job() {
-    let (app, provider) = with_provider([openai_error(401, "invalid_request_error", Some("invalid_api_key"))]).await;
+    let (app, provider) =
+        with_provider([openai_error(401, "invalid_request_error", Some("invalid_api_key"))]).await;
     let mut jobs = Vec::new();
     for number in 0..20 {
         jobs.push(app.submit(&format!("Ticket {number}"), "x").await);
@@ -267,7 +285,8 @@ async fn a_refused_key_parks_the_lane_and_kills_no_job() {
     // Those that were on their way are back, and no other goes.
     eventually(SOON, || async {
         let waits = app.items("/v1/jobs?state=queued&limit=200").await;
-        (waits.len() == 20 && waits.iter().any(|job| job["error_class"] == "credential_refused")).then_some(())
+        (waits.len() == 20 && waits.iter().any(|job| job["error_class"] == "credential_refused"))
+            .then_some(())
     })
     .await;
     let calls = provider.calls().len();

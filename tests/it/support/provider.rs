@@ -4,10 +4,10 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
-use http::HeaderMap;
-use serde_json::{Value, json};
 use super::app::{DESTINATION_SECRET, SOON};
 use super::wait::eventually;
+use http::HeaderMap;
+use serde_json::{Value, json};
 use wiremock::{Mock, MockServer, Request, Respond, ResponseTemplate, matchers};
 
 /// A server that gives one answer after the other; the last one stays.
