@@ -8,11 +8,16 @@
 mod api;
 mod api_document;
 mod api_submit;
+mod cli;
+mod cli_check;
+mod crash;
 mod delivery;
+mod demo;
 mod embedded;
 mod listen;
 mod migrations;
 mod pool;
+mod replay;
 mod shared_server;
 mod support;
 mod triage;
