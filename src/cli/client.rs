@@ -28,14 +28,20 @@ pub(super) struct Client {
     http: reqwest::Client,
     url: String,
     token: Option<SecretString>,
+    /// Why there is no token although one is kept.
+    token_fault: Option<String>,
 }
 
 impl Client {
     /// A client as the command line and the configuration say.
     pub(super) fn of(common: &Common, args: &ServiceArgs) -> Result<Self, CliError> {
         let access = Access::load(common.config.as_deref())?;
-        let token = known_admin_token(&access)?;
-        Self::new(args.url.as_deref().unwrap_or(&access.service_url), token)
+        // A token that cannot be read only matters when it is asked for.
+        let (token, token_fault) = match known_admin_token(&access) {
+            Ok(token) => (token, None),
+            Err(fault) => (None, Some(format!("{fault:#}"))),
+        };
+        Ok(Self { token_fault, ..Self::new(args.url.as_deref().unwrap_or(&access.service_url), token)? })
     }
 
     /// A client for what asks for no token: probes and webhooks.
@@ -63,7 +69,7 @@ impl Client {
             builder = builder.no_proxy();
         }
         let http = builder.build().context("the HTTP client could not be built")?;
-        Ok(Self { http, url, token })
+        Ok(Self { http, url, token, token_fault: None })
     }
 
     /// Where the service is.
@@ -137,17 +143,21 @@ impl Client {
 
     fn refused(&self, status: StatusCode, problem: &Value) -> CliError {
         let word = |key: &str| problem.get(key).and_then(Value::as_str);
-        let title = word("title").unwrap_or("the service refused");
+        // Probes answer with a word of their own and no title.
+        let title = word("title").or(word("status")).unwrap_or("the service refused");
         let detail = word("detail").map(|detail| format!(": {detail}")).unwrap_or_default();
         let text = format!("{title}{detail}");
         match status {
             StatusCode::NOT_FOUND => CliError::NotFound(text),
             StatusCode::CONFLICT => CliError::Conflict(text),
             StatusCode::BAD_REQUEST | StatusCode::UNPROCESSABLE_ENTITY => CliError::Usage(text),
-            StatusCode::UNAUTHORIZED => CliError::Failed(anyhow!(
-                "{} does not accept the token; set HOOKTRIAGE_ADMIN_TOKEN to the service's own",
-                self.url
-            )),
+            StatusCode::UNAUTHORIZED => CliError::Failed(match &self.token_fault {
+                Some(fault) => anyhow!("{} asks for a token: {fault}", self.url),
+                None => anyhow!(
+                    "{} does not accept the token; set HOOKTRIAGE_ADMIN_TOKEN to the service's own",
+                    self.url
+                ),
+            }),
             _ => CliError::Failed(anyhow!("{text} ({status})")),
         }
     }

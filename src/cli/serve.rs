@@ -51,9 +51,18 @@ pub(super) async fn run(common: &Common, args: &ServeArgs) -> Result<ExitCode, C
     let config = common.load_and_log()?;
     // Before anything slow, so that a stop that comes early is heard, too.
     let stop = stop_signal().context("signals cannot be heard")?;
+    tokio::pin!(stop);
     let listener = bind(&config).await?;
     let token = admin_token(&config.access())?;
-    let database = open_database(&config).await?;
+    // A server that does not answer, or a lock that a long migration holds, must not hold up a stop.
+    // A Postgres of our own that is half started goes with this process.
+    let database = tokio::select! {
+        database = open_database(&config) => database?,
+        () = &mut stop => {
+            tracing::info!("stopped before the database was open");
+            return Ok(ExitCode::SUCCESS);
+        }
+    };
     let role = Role::from(args.role);
     let service =
         Service::start(&config, role, database.pool.clone(), listener, TokenHash::of(&token)).await?;

@@ -141,8 +141,14 @@ impl Config {
     /// Every fault found.
     pub fn read(name: &str, text: Option<&str>, environment: Environment) -> Result<Self, Faults> {
         let faults = RefCell::new(environment.unknown());
-        let file =
-            text.map(|text| File::parse(name, text)).transpose().map_err(|fault| Faults(vec![fault]))?;
+        let file = match text.map(|text| File::parse(name, text)).transpose() {
+            Ok(file) => file,
+            Err(fault) => {
+                faults.borrow_mut().push(fault);
+                Self::check_environment(&environment, &faults);
+                return Err(Faults(faults.take()));
+            }
+        };
         let root = file.as_ref().map_or_else(|| Section::absent(&faults), |file| file.root(&faults));
         let config = Self::of_sections(&root, environment, &faults);
         root.finish();
@@ -151,6 +157,14 @@ impl Config {
             Some(config) if found.is_empty() => Ok(config),
             _ => Err(Faults(found)),
         }
+    }
+
+    /// Finds the faults of variables that mean the same whatever a file says.
+    fn check_environment(environment: &Environment, faults: &RefCell<Vec<Fault>>) {
+        let env = Env { environment, faults };
+        let absent = Section::absent(faults);
+        server::read(absent.section("server"), &env);
+        queue::read(absent.section("queue"), &env);
     }
 
     fn of_sections(

@@ -2,7 +2,9 @@
 
 pub(crate) mod app;
 pub(crate) mod database;
+pub(crate) mod gate;
 pub(crate) mod jobs;
+pub(crate) mod process;
 pub(crate) mod provider;
 pub(crate) mod raw;
 pub(crate) mod reply;
