@@ -40,9 +40,6 @@ use crate::{routing, telemetry, triage};
 
 /// The queues of this service.
 const QUEUES: [&str; 2] = [triage::QUEUE, routing::QUEUE];
-/// How long a sender waits for its commit before it is told to come back: well below the second
-/// that the most impatient ones give us.
-const COMMIT_PATIENCE: Duration = Duration::from_millis(350);
 /// Most alerts of one kind are worth trying this often.
 const ALERT_ATTEMPTS_MAX: i16 = 12;
 
@@ -99,7 +96,7 @@ impl Service {
             kind: triage::KIND_TRIAGE,
             attempts_max: config.triage.attempts_max,
         };
-        let (intake, writer) = Intake::start(pool.clone(), template, wake.clone(), COMMIT_PATIENCE);
+        let (intake, writer) = Intake::start(pool.clone(), template, wake.clone(), config.commit_patience);
         tasks.push(writer);
         let state = api_state(config, pool, intake, wake, token, metrics, stopping.clone());
         let router = if role == Role::Worker { http::probe_router(state) } else { http::router(state) };

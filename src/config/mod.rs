@@ -20,6 +20,7 @@ pub mod variables;
 use std::cell::RefCell;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use secrecy::SecretString;
 
@@ -51,6 +52,8 @@ pub struct Config {
     pub service_url: String,
     /// Largest delivery, in bytes.
     pub body_bytes_max: usize,
+    /// How long a sender waits for its commit before it is told to come back.
+    pub commit_patience: Duration,
     /// Configured senders.
     pub sources: Vec<Source>,
     /// The queue of triage jobs.
@@ -187,6 +190,7 @@ impl Config {
             admin_token: server.admin_token,
             service_url: server.service_url?,
             body_bytes_max: server.body_bytes_max,
+            commit_patience: server.commit_patience,
             sources,
             triage,
             routing,

@@ -11,12 +11,19 @@ use crate::support::app::{SOON, Setup, TestApp};
 use crate::support::provider::{Scripted, classification, openai, openai_error, status};
 use crate::support::wait::eventually;
 
-/// A service with the offline lane that sends every verdict to one team.
+/// A provider that always says billing: quicker than loading the offline lane.
+async fn provider() -> Scripted {
+    Scripted::start([openai(&classification("billing"))]).await
+}
+
+/// A service that sends every verdict to one team.
 async fn with_team<const N: usize>(answers: [ResponseTemplate; N]) -> (TestApp, Scripted) {
-    let team = Scripted::start(answers).await;
-    let setup =
-        Setup::all().destination("team", &team.url("/inbox")).toml("[routing]\nfallback = \"team\"\n");
-    (setup.start().await, team)
+    let (team, provider) = (Scripted::start(answers).await, provider().await);
+    let setup = Setup::all()
+        .llm("openai", provider.url("/v1"))
+        .destination("team", &team.url("/inbox"))
+        .toml("[routing]\nfallback = \"team\"\n");
+    (setup.start().await.keeping(provider), team)
 }
 
 /// The one delivery job, once it has ended.
@@ -153,7 +160,9 @@ async fn a_redirect_is_not_followed() {
 #[tokio::test]
 async fn a_destination_that_is_down_holds_up_no_other() {
     let (down, up) = (Scripted::start([status(503)]).await, Scripted::start([status(200)]).await);
+    let provider = provider().await;
     let app = Setup::all()
+        .llm("openai", provider.url("/v1"))
         .destination("down", &down.url("/"))
         .destination("up", &up.url("/"))
         .toml("[[rule]]\nsource = [\"github\"]\nto = \"down\"\n[routing]\nfallback = \"up\"\n")

@@ -14,7 +14,7 @@ use crate::support::wait::eventually;
 const CAP: usize = 4096;
 
 async fn capped() -> TestApp {
-    Setup::ingest().toml(&format!("[server]\nbody_bytes_max = {CAP}\n")).start().await
+    Setup::ingest().server(&format!("body_bytes_max = {CAP}\ncommit_patience_ms = 20000")).start().await
 }
 
 /// A good body of exactly this length.
@@ -256,7 +256,7 @@ async fn senders_that_hang_up_leave_no_session_in_a_transaction() {
         connection.send(&head(&delivery.path, &delivery.headers, &length)).await;
         connection.send(&delivery.body).await;
         // Gone before, while or after it is written.
-        tokio::time::timeout(Duration::from_micros(number as u64 * 100), connection.is_closed()).await.ok();
+        tokio::time::timeout(Duration::from_micros(number as u64 * 100), connection.closes()).await.ok();
     }
 
     assert_eq!(app.send(&app.sample("github", 99)).await.json()["status"], json!("accepted"));

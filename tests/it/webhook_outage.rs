@@ -32,7 +32,7 @@ fn says_come_back(reply: &Reply) {
 
 #[tokio::test]
 async fn while_the_database_is_away_senders_are_told_to_come_back() {
-    let app = Setup::all().start().await;
+    let app = Setup::all().server("").start().await;
     assert_eq!(app.get("/readyz").await.status, 200);
     let before = app.sample("zendesk", 1);
     assert_eq!(app.send(&before).await.status, 200);
@@ -64,7 +64,7 @@ async fn while_the_database_is_away_senders_are_told_to_come_back() {
 
 #[tokio::test]
 async fn while_the_database_stalls_senders_are_told_to_come_back() {
-    let app = Setup::ingest().start().await;
+    let app = Setup::ingest().server("").start().await;
     let mut session = app.database.pool().acquire().await.unwrap();
     let lock = "begin; lock table event, job in access exclusive mode";
     sqlx::raw_sql(lock).execute(&mut *session).await.unwrap();
@@ -89,7 +89,7 @@ async fn while_the_database_stalls_senders_are_told_to_come_back() {
 
 #[tokio::test]
 async fn when_every_session_is_taken_senders_are_told_to_come_back() {
-    let app = Setup::ingest().start().await;
+    let app = Setup::ingest().server("").start().await;
     let mut held = Vec::new();
     while let Some(session) = app.pool.try_acquire() {
         held.push(session);

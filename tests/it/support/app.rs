@@ -2,7 +2,6 @@
 //! does to it over HTTP.
 
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
@@ -19,6 +18,7 @@ use sqlx::PgPool;
 use tokio::net::TcpListener;
 
 use super::database::TestDatabase;
+use super::provider::Scripted;
 use super::reply::Reply;
 use super::wait::eventually;
 
@@ -47,11 +47,10 @@ scheme = { header = "X-Shop-Signature", prefix = "sha256=", id = "header:X-Shop-
 
 /// A service that is about to be started.
 pub(crate) struct Setup {
+    server: String,
     toml: String,
     variables: Vec<(String, String)>,
     role: Role,
-    database: Option<Arc<TestDatabase>>,
-    pool: Option<PgPool>,
 }
 
 impl Setup {
@@ -62,7 +61,15 @@ impl Setup {
 
     /// Does everything, with the offline lane.
     pub(crate) fn all() -> Self {
-        Self { toml: SHOP.to_owned(), variables: vec![], role: Role::All, database: None, pool: None }
+        // On a busy machine a commit takes its time, and only the tests of outages are about that.
+        let server = "[server]\ncommit_patience_ms = 20000\n".to_owned();
+        Self { server, toml: SHOP.to_owned(), variables: vec![], role: Role::All }
+    }
+
+    /// The section `[server]`, in place of the one for tests.
+    pub(crate) fn server(mut self, settings: &str) -> Self {
+        self.server = format!("[server]\n{settings}\n");
+        self
     }
 
     /// More of the configuration file.
@@ -92,23 +99,8 @@ impl Setup {
             .variable(&variable, DESTINATION_SECRET)
     }
 
-    /// The database of another service.
-    pub(crate) fn database(mut self, database: &Arc<TestDatabase>) -> Self {
-        self.database = Some(Arc::clone(database));
-        self
-    }
-
-    /// Sessions made elsewhere.
-    pub(crate) fn pool(mut self, pool: PgPool) -> Self {
-        self.pool = Some(pool);
-        self
-    }
-
     pub(crate) async fn start(self) -> TestApp {
-        let database = match self.database {
-            Some(database) => database,
-            None => Arc::new(TestDatabase::new().await),
-        };
+        let database = TestDatabase::new().await;
         let github = GITHUB_SECRETS.join(",");
         let mut pairs = vec![
             ("HOOKTRIAGE_ADMIN_TOKEN", TOKEN),
@@ -118,16 +110,14 @@ impl Setup {
             ("HOOKTRIAGE_SECRET_SHOP", SHOP_SECRET),
         ];
         pairs.extend(self.variables.iter().map(|(name, value)| (name.as_str(), value.as_str())));
-        let config = Config::read("it.toml", Some(&self.toml), Environment::of(&pairs))
-            .unwrap_or_else(|faults| panic!("{faults}"));
-        let pool = match self.pool {
-            Some(pool) => pool,
-            None => pool_of(&database).await,
-        };
+        let config =
+            Config::read("it.toml", Some(&format!("{}{}", self.server, self.toml)), Environment::of(&pairs))
+                .unwrap_or_else(|faults| panic!("{faults}"));
+        let pool = pool_of(&database).await;
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let token = TokenHash::of(&SecretString::from(TOKEN));
         let service = Service::start(&config, self.role, pool.clone(), listener, token).await.unwrap();
-        TestApp { address: service.address(), database, config, service, pool, http: client() }
+        TestApp { address: service.address(), database, config, service, pool, http: client(), kept: vec![] }
     }
 }
 
@@ -145,15 +135,22 @@ pub(crate) fn client() -> reqwest::Client {
 /// A running service.
 pub(crate) struct TestApp {
     pub(crate) address: SocketAddr,
-    pub(crate) database: Arc<TestDatabase>,
+    pub(crate) database: TestDatabase,
     pub(crate) config: Config,
     pub(crate) http: reqwest::Client,
     /// The service's own sessions.
     pub(crate) pool: PgPool,
     service: Service,
+    kept: Vec<Scripted>,
 }
 
 impl TestApp {
+    /// The same service; somebody outside whom it needs lives as long.
+    pub(crate) fn keeping(mut self, outsider: Scripted) -> Self {
+        self.kept.push(outsider);
+        self
+    }
+
     /// The address of a path.
     pub(crate) fn url(&self, path: &str) -> String {
         format!("http://{}{path}", self.address)

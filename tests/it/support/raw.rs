@@ -39,7 +39,7 @@ impl RawConnection {
     }
 
     /// Whether the server closes the connection without a word.
-    pub(crate) async fn is_closed(mut self) -> bool {
+    pub(crate) async fn closes(mut self) -> bool {
         let mut byte = [0];
         matches!(tokio::time::timeout(SOON, self.0.read(&mut byte)).await, Ok(Ok(0) | Err(_)))
     }
