@@ -8,7 +8,7 @@ use hooktriage::queue::{
     ClaimedJob, EffectWriter, Handler, JobId, Liveness, NewJob, Outcome, Ran, Wake, Worker, WorkerPolicy,
 };
 use hooktriage::store::classification::{newest_of_tickets, of_jobs};
-use hooktriage::store::{AlertHook, VerdictRecord, VerdictWriter};
+use hooktriage::store::{Alerts, VerdictRecord, VerdictWriter};
 use sqlx::postgres::PgConnection;
 use sqlx::{Connection, PgPool};
 use uuid::Uuid;
@@ -26,6 +26,7 @@ struct Judge {
 
 fn record(ticket_id: TicketId, summary: &str, deliver: bool) -> VerdictRecord {
     VerdictRecord {
+        ticket_version: 1,
         ticket_id,
         verdict: Verdict {
             category: Some("bug".to_owned()),
@@ -67,7 +68,7 @@ async fn judge(pool: &PgPool, deliver: bool) -> (Worker, Wake) {
     let worker = Worker::start(pool.clone(), identity(), Liveness::default()).await.unwrap();
     let policy = WorkerPolicy { slots: 4, job_timeout: SOON, age_max: SOON, backoff: AT_ONCE };
     let writer = Arc::new(VerdictWriter { delivery: FOLLOW_UP });
-    let hook = Arc::new(AlertHook { alert: None });
+    let hook = Arc::new(Alerts { template: None });
     worker.work(QUEUE, policy, Arc::new(Judge { deliver }), writer, hook, wake.clone());
     (worker, wake)
 }
@@ -177,9 +178,9 @@ async fn a_second_verdict_of_a_job_is_refused_and_parked() {
     let job = ask(database.pool(), ticket_id, "the second").await;
     let other = ask(database.pool(), ticket_id, "of another job").await;
     let first = sqlx::query(
-        "insert into classification (classification_id, ticket_id, job_id, category, priority, language, summary,
+        "insert into classification (classification_id, ticket_id, job_id, ticket_version, category, priority, language, summary,
                  confidence, reasons, review, lane, model, prompt_version, taxonomy_version, latency_ms, truncated)
-         values (gen_random_uuid(), $1, $2, 'bug', 'low', 'en', 'the first', 1, '{}', '{}', '', '', '', '', 1, false)",
+         values (gen_random_uuid(), $1, $2, 1, 'bug', 'low', 'en', 'the first', 1, '{}', '{}', '', '', '', '', 1, false)",
     );
     first.bind(ticket_id.0).bind(job.0).execute(database.pool()).await.unwrap();
 
