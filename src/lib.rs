@@ -12,6 +12,7 @@
 //! Who may use whom stands in `docs/ARCHITECTURE.md`, and a test holds the code to it.
 
 pub mod app;
+pub mod cli;
 pub mod config;
 pub mod domain;
 pub mod http;

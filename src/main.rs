@@ -1,3 +1,9 @@
 //! Parses the command line, nothing else.
 
-fn main() {}
+use std::process::ExitCode;
+
+use clap::Parser;
+
+fn main() -> ExitCode {
+    hooktriage::cli::run(hooktriage::cli::Cli::parse())
+}

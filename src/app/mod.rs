@@ -25,6 +25,7 @@ pub use database::{Database, open_database};
 pub use token::{admin_token, known_admin_token};
 
 use crate::config::Config;
+use crate::http::listen::Limits;
 use crate::http::{self, ApiState, DepthCache, TokenHash};
 use crate::ingest::Intake;
 use crate::llm::Lane;
@@ -39,11 +40,6 @@ use crate::{routing, telemetry, triage};
 
 /// The queues of this service.
 const QUEUES: [&str; 2] = [triage::QUEUE, routing::QUEUE];
-/// How long open requests may take once the process is to stop.
-const REQUEST_DRAIN: Duration = Duration::from_secs(5);
-/// How long a sender waits for its commit before it is told to come back: well below the second
-/// that the most impatient ones give us.
-const COMMIT_PATIENCE: Duration = Duration::from_millis(350);
 /// Most alerts of one kind are worth trying this often.
 const ALERT_ATTEMPTS_MAX: i16 = 12;
 
@@ -100,11 +96,11 @@ impl Service {
             kind: triage::KIND_TRIAGE,
             attempts_max: config.triage.attempts_max,
         };
-        let (intake, writer) = Intake::start(pool.clone(), template, wake.clone(), COMMIT_PATIENCE);
+        let (intake, writer) = Intake::start(pool.clone(), template, wake.clone(), config.commit_patience);
         tasks.push(writer);
         let state = api_state(config, pool, intake, wake, token, metrics, stopping.clone());
         let router = if role == Role::Worker { http::probe_router(state) } else { http::router(state) };
-        tasks.push(tokio::spawn(http::listen::serve(listener, router, stopping.clone(), REQUEST_DRAIN)));
+        tasks.push(tokio::spawn(http::listen::serve(listener, router, stopping.clone(), Limits::default())));
         Ok(Self { address, stopping, worker, tasks, background })
     }
 

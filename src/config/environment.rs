@@ -42,6 +42,23 @@ impl Environment {
         Self { values: values.collect(), search_path: None, temp_dir: std::env::temp_dir() }
     }
 
+    /// The same process with other variables; of its own, those in `kept` stay.
+    #[must_use]
+    pub fn with(&self, kept: &[&str], pairs: &[(&str, String)]) -> Self {
+        let kept = kept.iter().filter_map(|name| Some(((*name).to_owned(), self.values.get(*name)?.clone())));
+        let given = pairs.iter().map(|(name, value)| ((*name).to_owned(), value.clone()));
+        Self { values: kept.chain(given).collect(), ..self.clone() }
+    }
+
+    /// How to call this program again from the current folder.
+    #[must_use]
+    pub fn program() -> String {
+        let path = std::env::current_exe().unwrap_or_else(|_| PathBuf::from("hooktriage"));
+        let here = std::env::current_dir().ok();
+        let shown = here.and_then(|here| path.strip_prefix(here).map(Path::to_owned).ok()).unwrap_or(path);
+        shown.display().to_string()
+    }
+
     /// `PATH`, as it is.
     #[must_use]
     pub fn search_path(&self) -> Option<OsString> {

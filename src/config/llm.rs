@@ -3,6 +3,8 @@
 use std::num::NonZeroU32;
 use std::time::Duration;
 
+use secrecy::{ExposeSecret, SecretString};
+
 use super::Env;
 use super::document::Section;
 use crate::llm::{Lane, LaneKind, LaneSettings, SchemaMode};
@@ -31,8 +33,11 @@ fn settings(section: &Section<'_>, env: &Env<'_>) -> LaneSettings {
     let model = section.text("model");
     let model = env.text("HOOKTRIAGE_LLM_MODEL").or(model).unwrap_or_default();
     let api_key = env.secret("HOOKTRIAGE_LLM_API_KEY");
-    let remote = base_url.is_some() || api_key.is_some();
-    let kind = kind(section, env).unwrap_or(if remote { LaneKind::OpenAi } else { LaneKind::Offline });
+    let kind = kind(section, env).unwrap_or_else(|| implied_kind(base_url.is_some(), api_key.as_ref()));
+    if kind == LaneKind::Offline && !model.is_empty() {
+        let problem = "a model is named, but no provider: set HOOKTRIAGE_LLM_API_KEY, HOOKTRIAGE_LLM_BASE_URL or HOOKTRIAGE_LLM_KIND, or leave the model out";
+        env.fault("HOOKTRIAGE_LLM_MODEL", problem);
+    }
     let mut settings = LaneSettings::new(LANE_NAME, kind, model);
     settings.base_url = base_url;
     settings.api_key = api_key;
@@ -52,6 +57,17 @@ fn settings(section: &Section<'_>, env: &Env<'_>) -> LaneSettings {
     settings.read_timeout = seconds("read_timeout_s", settings.read_timeout);
     settings.total_timeout = seconds("total_timeout_s", settings.total_timeout);
     settings
+}
+
+/// The dialect when nobody names one. Anthropic's keys begin with `sk-ant-` (its documentation,
+/// "API keys"); everything else that is remote most likely speaks the most copied dialect.
+fn implied_kind(has_base_url: bool, api_key: Option<&SecretString>) -> LaneKind {
+    let is_anthropic = api_key.is_some_and(|key| key.expose_secret().starts_with("sk-ant-"));
+    match (has_base_url, api_key) {
+        (false, None) => LaneKind::Offline,
+        (false, Some(_)) if is_anthropic => LaneKind::Anthropic,
+        _ => LaneKind::OpenAi,
+    }
 }
 
 fn count(section: &Section<'_>, key: &'static str, max: i64) -> Option<NonZeroU32> {

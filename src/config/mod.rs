@@ -20,6 +20,7 @@ pub mod variables;
 use std::cell::RefCell;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use secrecy::SecretString;
 
@@ -51,6 +52,8 @@ pub struct Config {
     pub service_url: String,
     /// Largest delivery, in bytes.
     pub body_bytes_max: usize,
+    /// How long a sender waits for its commit before it is told to come back.
+    pub commit_patience: Duration,
     /// Configured senders.
     pub sources: Vec<Source>,
     /// The queue of triage jobs.
@@ -75,6 +78,42 @@ pub struct Config {
     pub environment: Environment,
 }
 
+/// What it takes to talk to the service: the command line needs no more.
+#[derive(Clone, Debug)]
+pub struct Access {
+    /// Where the service is.
+    pub service_url: String,
+    /// What `/v1` asks for; `None` is kept in the data folder.
+    pub admin_token: Option<SecretString>,
+    /// Where a token that was made is kept.
+    pub data_dir: PathBuf,
+}
+
+impl Access {
+    /// Reads what concerns the service's address and token, and nothing else: whoever looks at jobs
+    /// from a laptop does not have the secrets of all sources.
+    ///
+    /// # Errors
+    /// Every fault found in that part.
+    pub fn load(file: Option<&Path>) -> Result<Self, Faults> {
+        let environment = Environment::of_process();
+        let (name, text) = config_file(file, &environment)?;
+        let faults = RefCell::new(vec![]);
+        let file =
+            text.map(|text| File::parse(&name, &text)).transpose().map_err(|fault| Faults(vec![fault]))?;
+        let root = file.as_ref().map_or_else(|| Section::absent(&faults), |file| file.root(&faults));
+        let env = Env { environment: &environment, faults: &faults };
+        let server = server::read(root.section("server"), &env);
+        let found = faults.take();
+        match server.service_url {
+            Some(service_url) if found.is_empty() => {
+                Ok(Self { service_url, admin_token: server.admin_token, data_dir: server.data_dir })
+            }
+            _ => Err(Faults(found)),
+        }
+    }
+}
+
 impl Config {
     /// The file that is read when none is named.
     pub const FILE_DEFAULT: &'static str = "hooktriage.toml";
@@ -85,18 +124,18 @@ impl Config {
     /// Every fault found.
     pub fn load(file: Option<&Path>) -> Result<Self, Faults> {
         let environment = Environment::of_process();
-        let named =
-            file.map(Path::to_owned).or_else(|| environment.get("HOOKTRIAGE_CONFIG").map(PathBuf::from));
-        let path = named.clone().unwrap_or_else(|| PathBuf::from(Self::FILE_DEFAULT));
-        let text = match std::fs::read_to_string(&path) {
-            Ok(text) => Some(text),
-            Err(cause) if named.is_none() && cause.kind() == std::io::ErrorKind::NotFound => None,
-            Err(cause) => {
-                let problem = format!("the file cannot be read: {cause}");
-                return Err(Faults(vec![Fault { place: path.display().to_string(), problem }]));
-            }
-        };
-        Self::read(&path.display().to_string(), text.as_deref(), environment)
+        let (name, text) = config_file(file, &environment)?;
+        Self::read(&name, text.as_deref(), environment)
+    }
+
+    /// What it takes to talk to this service.
+    #[must_use]
+    pub fn access(&self) -> Access {
+        Access {
+            service_url: self.service_url.clone(),
+            admin_token: self.admin_token.clone(),
+            data_dir: self.data_dir.clone(),
+        }
     }
 
     /// Reads a configuration from the text of a file, if there is one, and an environment.
@@ -105,8 +144,14 @@ impl Config {
     /// Every fault found.
     pub fn read(name: &str, text: Option<&str>, environment: Environment) -> Result<Self, Faults> {
         let faults = RefCell::new(environment.unknown());
-        let file =
-            text.map(|text| File::parse(name, text)).transpose().map_err(|fault| Faults(vec![fault]))?;
+        let file = match text.map(|text| File::parse(name, text)).transpose() {
+            Ok(file) => file,
+            Err(fault) => {
+                faults.borrow_mut().push(fault);
+                Self::check_environment(&environment, &faults);
+                return Err(Faults(faults.take()));
+            }
+        };
         let root = file.as_ref().map_or_else(|| Section::absent(&faults), |file| file.root(&faults));
         let config = Self::of_sections(&root, environment, &faults);
         root.finish();
@@ -115,6 +160,14 @@ impl Config {
             Some(config) if found.is_empty() => Ok(config),
             _ => Err(Faults(found)),
         }
+    }
+
+    /// Finds the faults of variables that mean the same whatever a file says.
+    fn check_environment(environment: &Environment, faults: &RefCell<Vec<Fault>>) {
+        let env = Env { environment, faults };
+        let absent = Section::absent(faults);
+        server::read(absent.section("server"), &env);
+        queue::read(absent.section("queue"), &env);
     }
 
     fn of_sections(
@@ -127,8 +180,8 @@ impl Config {
         let (triage, routing) = queue::read(root.section("queue"), &env);
         let lane = llm::read(root.section("llm"), &env, triage.worker.job_timeout);
         let (taxonomy, policy) = taxonomy::read(root.section("taxonomy"));
-        let sources = sources::read(root.sections("source"), &env);
-        let routes = routing::read(root, &env, taxonomy.as_ref(), &sources);
+        let (sources, source_names) = sources::read(root.sections("source"), &env);
+        let routes = routing::read(root, &env, taxonomy.as_ref(), &source_names);
         Some(Self {
             listen: server.listen?,
             data_dir: server.data_dir,
@@ -137,6 +190,7 @@ impl Config {
             admin_token: server.admin_token,
             service_url: server.service_url?,
             body_bytes_max: server.body_bytes_max,
+            commit_patience: server.commit_patience,
             sources,
             triage,
             routing,
@@ -149,6 +203,21 @@ impl Config {
             log: server.log,
             environment: environment.clone(),
         })
+    }
+}
+
+/// The name and the text of the configuration file; no text where there is none and none was named.
+fn config_file(file: Option<&Path>, environment: &Environment) -> Result<(String, Option<String>), Faults> {
+    let named = file.map(Path::to_owned).or_else(|| environment.get("HOOKTRIAGE_CONFIG").map(PathBuf::from));
+    let path = named.clone().unwrap_or_else(|| PathBuf::from(Config::FILE_DEFAULT));
+    let name = path.display().to_string();
+    match std::fs::read_to_string(&path) {
+        Ok(text) => Ok((name, Some(text))),
+        Err(cause) if named.is_none() && cause.kind() == std::io::ErrorKind::NotFound => Ok((name, None)),
+        Err(cause) => {
+            let problem = format!("the file cannot be read: {cause}");
+            Err(Faults(vec![Fault { place: name, problem }]))
+        }
     }
 }
 

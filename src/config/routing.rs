@@ -4,7 +4,6 @@ use super::Env;
 use super::document::Section;
 use crate::domain::{DestinationName, Priority, Rule, RuleSet, Taxonomy};
 use crate::http::API_SOURCE;
-use crate::ingest::source::Source;
 use crate::routing::{Destination, DestinationSettings};
 
 #[derive(Default)]
@@ -18,13 +17,17 @@ pub(super) fn read(
     root: &Section<'_>,
     env: &Env<'_>,
     taxonomy: Option<&Taxonomy>,
-    sources: &[Source],
+    sources: &[String],
 ) -> Routes {
     let mut destinations: Vec<DestinationSettings> = Vec::new();
     for section in root.sections("destination") {
         if let Some(settings) = destination(&section, env) {
-            if destinations.iter().any(|earlier| earlier.name == settings.name) {
-                section.fault("name", &format!("{} stands twice; keep one", settings.name));
+            let variable = Destination::secret_variable(&settings.name);
+            let twin = destinations.iter().find(|one| Destination::secret_variable(&one.name) == variable);
+            if let Some(twin) = twin {
+                let problem =
+                    format!("{} and {} share the variable {variable}; rename one", settings.name, twin.name);
+                section.fault("name", &problem);
             }
             destinations.push(settings);
         }
@@ -70,7 +73,7 @@ fn name(section: &Section<'_>, key: &'static str) -> Option<DestinationName> {
 struct Names<'a> {
     destinations: &'a [&'a DestinationName],
     taxonomy: Option<&'a Taxonomy>,
-    sources: &'a [Source],
+    sources: &'a [String],
 }
 
 impl Names<'_> {
@@ -94,11 +97,9 @@ impl Names<'_> {
 
     fn sources(&self, section: &Section<'_>) -> Vec<String> {
         let names = section.texts("source").unwrap_or_default();
-        let is_known =
-            |name: &str| name == API_SOURCE || self.sources.iter().any(|source| source.name() == name);
+        let is_known = |name: &str| name == API_SOURCE || self.sources.iter().any(|source| source == name);
         let unknown = names.iter().filter(|name| !is_known(name));
-        unknown
-            .for_each(|name| section.fault("source", &format!("{name:?} is no source that is switched on")));
+        unknown.for_each(|name| section.fault("source", &format!("{name:?} is no source")));
         names
     }
 }

@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use secrecy::{ExposeSecret, SecretString};
 
@@ -13,6 +14,12 @@ const TOKEN_CHARS_MIN: usize = 16;
 /// Largest delivery when nobody says otherwise: GitHub sends up to 25 MB (GitHub documentation,
 /// "Webhook events and payloads", payload cap), help desks far less.
 const BODY_BYTES_MAX_DEFAULT: i64 = 5 * 1024 * 1024;
+
+/// What is logged when nobody says otherwise. The notices of Postgres concern who writes SQL.
+const FILTER_DEFAULT: &str = "info,sqlx::postgres::notice=warn";
+/// How long a sender waits for its commit when nobody says otherwise: well below the second that the
+/// most impatient ones give us.
+const COMMIT_PATIENCE_MS_DEFAULT: i64 = 350;
 
 /// How log lines are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,6 +47,7 @@ pub(super) struct Server {
     pub admin_token: Option<SecretString>,
     pub service_url: Option<String>,
     pub body_bytes_max: usize,
+    pub commit_patience: Duration,
     pub log: LogSettings,
 }
 
@@ -47,6 +55,8 @@ pub(super) fn read(section: Section<'_>, env: &Env<'_>) -> Server {
     let listen = listen(&section, env);
     let service_url = env.text("HOOKTRIAGE_URL").or_else(|| listen.map(own_url));
     let body_bytes_max = section.integer("body_bytes_max", 1024..100 * 1024 * 1024 + 1);
+    let commit_patience =
+        section.integer("commit_patience_ms", 50..30_001).unwrap_or(COMMIT_PATIENCE_MS_DEFAULT);
     let server = Server {
         listen,
         data_dir: data_dir(&section, env),
@@ -56,6 +66,7 @@ pub(super) fn read(section: Section<'_>, env: &Env<'_>) -> Server {
         service_url: service_url.map(|url| url.trim_end_matches('/').to_owned()),
         body_bytes_max: usize::try_from(body_bytes_max.unwrap_or(BODY_BYTES_MAX_DEFAULT))
             .unwrap_or(usize::MAX),
+        commit_patience: Duration::from_millis(u64::try_from(commit_patience).unwrap_or_default()),
         log: log(env),
     };
     section.finish();
@@ -126,5 +137,5 @@ fn log(env: &Env<'_>) -> LogSettings {
             LogFormat::Text
         }
     };
-    LogSettings { filter: env.text("RUST_LOG").unwrap_or_else(|| "info".to_owned()), format }
+    LogSettings { filter: env.text("RUST_LOG").unwrap_or_else(|| FILTER_DEFAULT.to_owned()), format }
 }

@@ -11,7 +11,9 @@ const SECRET_PREFIX: &str = "HOOKTRIAGE_SECRET_";
 /// The name of tickets that came over REST.
 const RESERVED: &str = "api";
 
-pub(super) fn read(sections: Vec<Section<'_>>, env: &Env<'_>) -> Vec<Source> {
+/// The sources, and the names of all that were meant, also of those with faults: what refers to
+/// them is not at fault.
+pub(super) fn read(sections: Vec<Section<'_>>, env: &Env<'_>) -> (Vec<Source>, Vec<String>) {
     let mut sources: Vec<Source> = Vec::new();
     let mut named: Vec<String> = Vec::new();
     for section in sections {
@@ -32,8 +34,8 @@ pub(super) fn read(sections: Vec<Section<'_>>, env: &Env<'_>) -> Vec<Source> {
         }
         section.finish();
     }
-    sources.extend(switched_on(env, &named));
-    sources
+    sources.extend(switched_on(env, &mut named));
+    (sources, named)
 }
 
 fn of_source(name: &str, fault: &crate::ingest::source::SourceFault) -> String {
@@ -46,7 +48,7 @@ pub(super) fn variable(name: &str) -> String {
 }
 
 /// `HOOKTRIAGE_SECRET_GITHUB` alone switches on `/webhooks/github`.
-fn switched_on(env: &Env<'_>, named: &[String]) -> Vec<Source> {
+fn switched_on(env: &Env<'_>, named: &mut Vec<String>) -> Vec<Source> {
     let mut sources = Vec::new();
     for suffix in env.environment.suffixes(SECRET_PREFIX) {
         let name = suffix.to_ascii_lowercase().replace('_', "-");
@@ -62,6 +64,7 @@ fn switched_on(env: &Env<'_>, named: &[String]) -> Vec<Source> {
             env.fault(&variable, problem);
             continue;
         };
+        named.push(name);
         let Some(secret) = env.secret(&variable) else { continue };
         match SourceSettings::of_preset(preset, secret).build() {
             Ok(source) => sources.push(source),

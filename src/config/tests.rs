@@ -42,6 +42,39 @@ fn a_key_alone_means_the_openai_dialect() -> Result<(), Faults> {
 }
 
 #[test]
+fn an_anthropic_key_alone_means_the_anthropic_dialect() -> Result<(), Faults> {
+    let config = read("", &[("HOOKTRIAGE_LLM_API_KEY", "sk-ant-test"), ("HOOKTRIAGE_LLM_MODEL", "small")])?;
+    assert_eq!(config.lane.kind, crate::llm::LaneKind::Anthropic);
+    Ok(())
+}
+
+#[test]
+fn a_model_without_a_provider_is_a_fault_and_not_ignored() {
+    let found = faults("", &[("HOOKTRIAGE_LLM_MODEL", "small")]);
+    assert!(found.len() == 1 && found[0].starts_with("HOOKTRIAGE_LLM_MODEL: a model is named"), "{found:#?}");
+}
+
+#[test]
+fn a_rule_about_a_source_with_a_fault_is_not_at_fault_itself() {
+    let found = faults("[[source]]\nname = 'github'\n[[rule]]\nsource = 'github'\nto = 'nobody'", &[]);
+    assert!(!found.iter().any(|fault| fault.contains("rule[0].source")), "{found:#?}");
+}
+
+#[test]
+fn two_destinations_that_share_a_variable_are_told() {
+    let text = "
+        [[destination]]
+        name = 'a-b'
+        url = 'https://a.example.com/'
+        [[destination]]
+        name = 'a_b'
+        url = 'https://b.example.com/'
+    ";
+    let found = faults(text, &[("HOOKTRIAGE_DESTINATION_SECRET_A_B", WHSEC)]);
+    assert!(found.len() == 1 && found[0].contains("share the variable"), "{found:#?}");
+}
+
+#[test]
 fn the_environment_wins_over_the_file() -> Result<(), Faults> {
     let config =
         read("[queue]\nworkers = 3\n[server]\nlisten = '127.0.0.1:1'", &[("HOOKTRIAGE_WORKERS", "5")])?;

@@ -1,7 +1,7 @@
 //! Dead letters: reading, and replaying one or many.
 
 use axum::Json;
-use axum::extract::{Path, Query, State};
+use axum::extract::{Query, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 use uuid::Uuid;
 
+use super::extract::{Segment, filter_text};
 use super::page::{Page, PageParams};
 use super::problem::{Code, Problem, ProblemBody};
 use super::wire::DeadLetterBody;
@@ -25,12 +26,16 @@ const REPLAYS_MAX: i64 = 1000;
 #[serde(deny_unknown_fields)]
 pub(super) struct LetterFilter {
     /// `triage` or `routing`.
+    #[serde(default, deserialize_with = "filter_text")]
     queue: Option<String>,
     /// Name of a source.
+    #[serde(default, deserialize_with = "filter_text")]
     source: Option<String>,
-    /// The kind of the last failure, such as `http_400`.
+    /// The kind of the last failure, such as `request_refused`.
+    #[serde(default, deserialize_with = "filter_text")]
     error_class: Option<String>,
     /// `permanent`, `exhausted`, `expired` or `poison`.
+    #[serde(default, deserialize_with = "filter_text")]
     reason: Option<String>,
     /// Only letters that died at or after this time, RFC 3339.
     dead_since: Option<DateTime<Utc>>,
@@ -55,30 +60,40 @@ impl LetterFilter {
 
 /// The list's parameters.
 #[derive(Clone, Debug, Default, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(super) struct LetterParams {
     /// `open`, `replayed`, `discarded` or `all`; `open` when absent.
+    #[serde(default, deserialize_with = "filter_text")]
     state: Option<String>,
     /// `triage` or `routing`.
+    #[serde(default, deserialize_with = "filter_text")]
     queue: Option<String>,
     /// Name of a source.
+    #[serde(default, deserialize_with = "filter_text")]
     source: Option<String>,
-    /// The kind of the last failure, such as `http_400`.
+    /// The kind of the last failure, such as `request_refused`.
+    #[serde(default, deserialize_with = "filter_text")]
     error_class: Option<String>,
     /// `permanent`, `exhausted`, `expired` or `poison`.
+    #[serde(default, deserialize_with = "filter_text")]
     reason: Option<String>,
+    /// Rows on the page, 1 to 200; 50 when absent.
+    limit: Option<i64>,
+    /// `next_cursor` of the page before.
+    cursor: Option<String>,
 }
 
 /// Lists dead letters, newest first.
-#[utoipa::path(get, path = "/v1/dead-letters", tag = "dead letters", params(LetterParams, PageParams),
+#[utoipa::path(get, path = "/v1/dead-letters", operation_id = "list_dead_letters", tag = "dead letters", params(LetterParams),
     responses((status = 200, body = Page<DeadLetterBody>), (status = "4XX", body = ProblemBody)),
     security(("token" = [])))]
 pub(super) async fn list(
     State(state): State<ApiState>,
     params: Result<Query<LetterParams>, axum::extract::rejection::QueryRejection>,
-    page: Result<Query<PageParams>, axum::extract::rejection::QueryRejection>,
 ) -> Result<Json<Page<DeadLetterBody>>, Problem> {
-    let (Query(params), Query(page)) = (params?, page?);
+    let Query(params) = params?;
+    let page = PageParams { limit: params.limit, cursor: params.cursor.clone() };
     let in_state = match params.state.as_deref() {
         None => Some("open".to_owned()),
         Some("all") => None,
@@ -108,13 +123,13 @@ pub(super) async fn list(
 }
 
 /// Shows one dead letter with every attempt.
-#[utoipa::path(get, path = "/v1/dead-letters/{dead_letter_id}", tag = "dead letters",
+#[utoipa::path(get, path = "/v1/dead-letters/{dead_letter_id}", operation_id = "show_dead_letter", tag = "dead letters",
     params(("dead_letter_id" = Uuid, Path)),
     responses((status = 200, body = DeadLetterBody), (status = "4XX", body = ProblemBody)),
     security(("token" = [])))]
 pub(super) async fn show(
     State(state): State<ApiState>,
-    Path(id): Path<String>,
+    Segment(id): Segment,
 ) -> Result<Json<DeadLetterBody>, Problem> {
     let id = id_from_path(&id, Code::DeadLetterUnknown)?;
     let letter = dead_letter::find_dead_letter(&state.pool, id).await?;
@@ -139,13 +154,13 @@ impl From<&Replayed> for ReplayedLetter {
 }
 
 /// Replays one dead letter as a new job that names the dead one. The letter is marked, not deleted.
-#[utoipa::path(post, path = "/v1/admin/dead-letters/{dead_letter_id}/replay", tag = "admin",
+#[utoipa::path(post, path = "/v1/admin/dead-letters/{dead_letter_id}/replay", operation_id = "replay_dead_letter", tag = "admin",
     params(("dead_letter_id" = Uuid, Path)),
     responses((status = 202, body = ReplayedLetter), (status = "4XX", body = ProblemBody)),
     security(("token" = [])))]
 pub(super) async fn replay_one(
     State(state): State<ApiState>,
-    Path(id): Path<String>,
+    Segment(id): Segment,
 ) -> Result<Response, Problem> {
     let id = id_from_path(&id, Code::DeadLetterUnknown)?;
     let replayed = dead_letter::replay(&state.pool, &[id]).await?;
@@ -198,7 +213,7 @@ pub(super) struct ReplayReport {
 }
 
 /// Replays the open dead letters that match a filter, or counts them.
-#[utoipa::path(post, path = "/v1/admin/replays", tag = "admin", request_body = ReplayRequest,
+#[utoipa::path(post, path = "/v1/admin/replays", operation_id = "replay_dead_letters", tag = "admin", request_body = ReplayRequest,
     responses((status = 200, body = ReplayReport), (status = "4XX", body = ProblemBody)),
     security(("token" = [])))]
 pub(super) async fn replay_many(

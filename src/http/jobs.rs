@@ -1,12 +1,13 @@
 //! `GET /v1/jobs` and `GET /v1/jobs/{job_id}`.
 
 use axum::Json;
-use axum::extract::{Path, Query, State};
+use axum::extract::{Query, State};
 use serde::Deserialize;
 use sqlx::PgPool;
 use utoipa::IntoParams;
 use uuid::Uuid;
 
+use super::extract::{Segment, filter_text};
 use super::page::{Page, PageParams};
 use super::problem::{Code, Problem, ProblemBody};
 use super::wire::Job;
@@ -17,28 +18,36 @@ use crate::store::classification;
 
 /// Which jobs to list.
 #[derive(Clone, Debug, Default, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(super) struct JobParams {
     /// `queued`, `running`, `succeeded`, `dead` or `cancelled`.
+    #[serde(default, deserialize_with = "filter_text")]
     state: Option<String>,
     /// `triage` or `routing`.
+    #[serde(default, deserialize_with = "filter_text")]
     queue: Option<String>,
     /// Name of a source.
+    #[serde(default, deserialize_with = "filter_text")]
     source: Option<String>,
     /// Only jobs about this ticket.
     ticket_id: Option<Uuid>,
+    /// Rows on the page, 1 to 200; 50 when absent.
+    limit: Option<i64>,
+    /// `next_cursor` of the page before.
+    cursor: Option<String>,
 }
 
 /// Lists jobs, newest first.
-#[utoipa::path(get, path = "/v1/jobs", tag = "jobs", params(JobParams, PageParams),
+#[utoipa::path(get, path = "/v1/jobs", operation_id = "list_jobs", tag = "jobs", params(JobParams),
     responses((status = 200, body = Page<Job>), (status = "4XX", body = ProblemBody)),
     security(("token" = [])))]
 pub(super) async fn list(
     State(state): State<ApiState>,
     params: Result<Query<JobParams>, axum::extract::rejection::QueryRejection>,
-    page: Result<Query<PageParams>, axum::extract::rejection::QueryRejection>,
 ) -> Result<Json<Page<Job>>, Problem> {
-    let (Query(params), Query(page)) = (params?, page?);
+    let Query(params) = params?;
+    let page = PageParams { limit: params.limit, cursor: params.cursor.clone() };
     if let Some(word) = params.state.as_deref().filter(|word| !is_state(word)) {
         let words = JobState::ALL.map(JobState::as_str).join(", ");
         return Err(Problem::with(
@@ -61,13 +70,10 @@ pub(super) async fn list(
 }
 
 /// Shows one job with its attempts and its verdict.
-#[utoipa::path(get, path = "/v1/jobs/{job_id}", tag = "jobs", params(("job_id" = Uuid, Path)),
+#[utoipa::path(get, path = "/v1/jobs/{job_id}", operation_id = "show_job", tag = "jobs", params(("job_id" = Uuid, Path)),
     responses((status = 200, body = Job), (status = "4XX", body = ProblemBody)),
     security(("token" = [])))]
-pub(super) async fn show(
-    State(state): State<ApiState>,
-    Path(id): Path<String>,
-) -> Result<Json<Job>, Problem> {
+pub(super) async fn show(State(state): State<ApiState>, Segment(id): Segment) -> Result<Json<Job>, Problem> {
     let job_id = id_from_path(&id, Code::JobUnknown)?;
     let view = inspect::find_job(&state.pool, JobId(job_id)).await?.ok_or(Problem::new(Code::JobUnknown))?;
     let mut jobs = assemble(&state.pool, vec![view]).await?;

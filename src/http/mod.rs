@@ -8,6 +8,7 @@
 
 mod auth;
 mod dead_letters;
+mod extract;
 mod health;
 mod jobs;
 pub mod listen;
@@ -22,8 +23,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::extract::State;
 use axum::extract::rejection::QueryRejection;
-use axum::http::StatusCode;
 use axum::response::IntoResponse;
 use axum::routing::get;
 use axum::{Json, Router};
@@ -31,7 +32,6 @@ use metrics_exporter_prometheus::PrometheusHandle;
 use sqlx::PgPool;
 use tokio_util::sync::CancellationToken;
 use tower_http::catch_panic::CatchPanicLayer;
-use tower_http::timeout::TimeoutLayer;
 use utoipa::OpenApi;
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
 use utoipa_axum::router::OpenApiRouter;
@@ -148,9 +148,21 @@ pub fn router(state: ApiState) -> Router {
         .fallback(|| async { Problem::new(Code::RouteUnknown) })
         .method_not_allowed_fallback(|| async { Problem::new(Code::MethodNotAllowed) })
         .layer(CatchPanicLayer::custom(|_| Problem::new(Code::Internal).into_response()))
-        .layer(TimeoutLayer::with_status_code(StatusCode::SERVICE_UNAVAILABLE, REQUEST_TIME_MAX))
+        .layer(axum::middleware::from_fn_with_state(REQUEST_TIME_MAX, limit_time))
         .layer(axum::middleware::from_fn(request_id::identify))
         .with_state(state)
+}
+
+/// Answers for a request that takes too long, so that nobody waits for ever.
+async fn limit_time(
+    State(time_max): State<Duration>,
+    request: axum::extract::Request,
+    next: axum::middleware::Next,
+) -> axum::response::Response {
+    match tokio::time::timeout(time_max, next.run(request)).await {
+        Ok(response) => response,
+        Err(_) => Problem::unavailable("the request took too long; try again", 5).into_response(),
+    }
 }
 
 /// Reads the body of a `/v1` request under its cap, so that a handler finds it whole or not at all.
@@ -174,5 +186,26 @@ fn id_from_path(text: &str, unknown: Code) -> Result<Uuid, Problem> {
 impl From<QueryRejection> for Problem {
     fn from(rejection: QueryRejection) -> Self {
         Self::with(Code::ParameterInvalid, rejection.body_text())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::body::Body;
+    use axum::http::{Request, header};
+    use tower::ServiceExt;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_request_that_takes_too_long_ends_as_a_problem() {
+        let limit = axum::middleware::from_fn_with_state(Duration::from_millis(10), limit_time);
+        let router = Router::new().route("/", get(std::future::pending::<String>)).layer(limit);
+
+        let response = router.oneshot(Request::new(Body::empty())).await.expect("an answer");
+
+        assert_eq!(response.status(), Code::Unavailable.status());
+        assert_eq!(response.headers()[header::CONTENT_TYPE], "application/problem+json");
+        assert!(response.headers().contains_key(header::RETRY_AFTER));
     }
 }

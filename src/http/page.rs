@@ -2,8 +2,8 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use serde::{Deserialize, Serialize};
-use utoipa::{IntoParams, ToSchema};
+use serde::Serialize;
+use utoipa::ToSchema;
 use uuid::Uuid;
 
 use super::problem::{Code, Problem};
@@ -13,9 +13,8 @@ const LIMIT_DEFAULT: i64 = 50;
 /// Most rows on a page.
 const LIMIT_MAX: i64 = 200;
 
-/// The parameters that every list takes.
-#[derive(Clone, Debug, Default, Deserialize, IntoParams)]
-#[into_params(parameter_in = Query)]
+/// Where a page begins and how long it is, as each list takes it beside its own parameters.
+#[derive(Clone, Debug, Default)]
 pub(super) struct PageParams {
     /// Rows on the page, 1 to 200; 50 when absent.
     pub limit: Option<i64>,

@@ -1,7 +1,7 @@
 //! `POST /v1/tickets` for those who have no webhook, and reading tickets.
 
 use axum::Json;
-use axum::extract::{Path, Query, State};
+use axum::extract::{Query, State};
 use axum::http::{HeaderMap, HeaderName, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 use uuid::Uuid;
 
+use super::extract::{Segment, filter_text};
 use super::page::{Page, PageParams};
 use super::problem::{Code, Problem, ProblemBody};
 use super::wire::TicketBody;
@@ -64,7 +65,7 @@ pub(super) struct Submitted {
 }
 
 /// Submits a ticket. Repeat it with the same `Idempotency-Key` as often as you like.
-#[utoipa::path(post, path = "/v1/tickets", tag = "tickets", request_body = SubmittedTicket,
+#[utoipa::path(post, path = "/v1/tickets", operation_id = "submit_ticket", tag = "tickets", request_body = SubmittedTicket,
     params(("Idempotency-Key" = Option<String>, Header)),
     responses((status = 202, body = Submitted), (status = "4XX", body = ProblemBody),
         (status = 503, body = ProblemBody)),
@@ -76,13 +77,7 @@ pub(super) async fn submit(
 ) -> Result<Response, Problem> {
     let submitted: SubmittedTicket =
         serde_json::from_slice(&body).map_err(|fault| Problem::with(Code::BodyInvalid, fault.to_string()))?;
-    if submitted.subject.trim().is_empty() && submitted.body.trim().is_empty() {
-        return Err(Problem::with(
-            Code::BodyInvalid,
-            "subject and body are both empty; say what the ticket is about",
-        ));
-    }
-    let event = event(submitted, idempotency_key(&headers)?, body);
+    let event = event(submitted, idempotency_key(&headers)?, body)?;
     let (status, job_id, ticket_id) = match state.intake.submit(event).await.map_err(refusal)? {
         Receipt::Accepted { job_id, ticket_id, .. } => ("accepted", job_id, ticket_id),
         Receipt::Duplicate { same_body: false, .. } => return Err(Problem::new(Code::IdempotencyKeyReused)),
@@ -115,7 +110,10 @@ fn idempotency_key(headers: &HeaderMap) -> Result<Option<String>, Problem> {
     key.map(|key| Some(key.to_owned())).ok_or_else(|| Problem::with(Code::ParameterInvalid, detail))
 }
 
-fn event(submitted: SubmittedTicket, key: Option<String>, body: Bytes) -> NewEvent {
+/// # Errors
+/// [`Code::BodyInvalid`] for a ticket without words, and for an id that would not be kept whole: cut
+/// or emptied, it could be another ticket's.
+fn event(submitted: SubmittedTicket, key: Option<String>, body: Bytes) -> Result<NewEvent, Problem> {
     let event_id = EventId::new();
     let dedupe_key = key.unwrap_or_else(|| event_id.to_string());
     let draft = TicketDraft {
@@ -127,7 +125,18 @@ fn event(submitted: SubmittedTicket, key: Option<String>, body: Bytes) -> NewEve
         external_priority: submitted.priority,
         url: submitted.url,
     };
-    NewEvent {
+    let id_chars = draft.external_id.chars().count();
+    let draft = draft.cleaned();
+    if draft.external_id.is_empty() || id_chars > TicketDraft::FIELD_CHARS_MAX {
+        let detail =
+            format!("external_id must be 1 to {} printable characters", TicketDraft::FIELD_CHARS_MAX);
+        return Err(Problem::with(Code::BodyInvalid, detail));
+    }
+    if draft.subject.is_empty() && draft.body.is_empty() {
+        let detail = "subject and body are both empty; say what the ticket is about";
+        return Err(Problem::with(Code::BodyInvalid, detail));
+    }
+    Ok(NewEvent {
         event_id,
         source: API_SOURCE.to_owned(),
         dedupe_key,
@@ -136,27 +145,33 @@ fn event(submitted: SubmittedTicket, key: Option<String>, body: Bytes) -> NewEve
         guard_key: None,
         occurred_at: Some(Utc::now()),
         content: EventContent::Ticket(Box::new(draft)),
-    }
+    })
 }
 
 /// Which tickets to list.
 #[derive(Clone, Debug, Default, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(super) struct TicketParams {
     /// Name of a source.
+    #[serde(default, deserialize_with = "filter_text")]
     source: Option<String>,
+    /// Rows on the page, 1 to 200; 50 when absent.
+    limit: Option<i64>,
+    /// `next_cursor` of the page before.
+    cursor: Option<String>,
 }
 
 /// Lists tickets, those first seen last at the top.
-#[utoipa::path(get, path = "/v1/tickets", tag = "tickets", params(TicketParams, PageParams),
+#[utoipa::path(get, path = "/v1/tickets", operation_id = "list_tickets", tag = "tickets", params(TicketParams),
     responses((status = 200, body = Page<TicketBody>), (status = "4XX", body = ProblemBody)),
     security(("token" = [])))]
 pub(super) async fn list(
     State(state): State<ApiState>,
     params: Result<Query<TicketParams>, axum::extract::rejection::QueryRejection>,
-    page: Result<Query<PageParams>, axum::extract::rejection::QueryRejection>,
 ) -> Result<Json<Page<TicketBody>>, Problem> {
-    let (Query(params), Query(page)) = (params?, page?);
+    let Query(params) = params?;
+    let page = PageParams { limit: params.limit, cursor: params.cursor.clone() };
     let limit = page.limit()?;
     let filter = ticket::TicketFilter { source: params.source, before: page.before()? };
     let tickets = ticket::list_tickets(&state.pool, &filter, limit + 1).await?;
@@ -171,12 +186,12 @@ pub(super) async fn list(
 }
 
 /// Shows one ticket with its newest verdict.
-#[utoipa::path(get, path = "/v1/tickets/{ticket_id}", tag = "tickets", params(("ticket_id" = Uuid, Path)),
+#[utoipa::path(get, path = "/v1/tickets/{ticket_id}", operation_id = "show_ticket", tag = "tickets", params(("ticket_id" = Uuid, Path)),
     responses((status = 200, body = TicketBody), (status = "4XX", body = ProblemBody)),
     security(("token" = [])))]
 pub(super) async fn show(
     State(state): State<ApiState>,
-    Path(id): Path<String>,
+    Segment(id): Segment,
 ) -> Result<Json<TicketBody>, Problem> {
     let ticket_id = TicketId(id_from_path(&id, Code::TicketUnknown)?);
     let found =

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use axum::Json;
 use axum::body::Body;
-use axum::extract::{Path, Request, State};
-use axum::http::{HeaderMap, StatusCode, header};
+use axum::extract::{Request, State};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use chrono::Utc;
@@ -19,6 +19,7 @@ use utoipa::ToSchema;
 use uuid::Uuid;
 
 use super::ApiState;
+use super::extract::Segment;
 use super::problem::{Code, Problem, ProblemBody};
 use super::tickets::refusal;
 use crate::domain::NewEvent;
@@ -46,22 +47,22 @@ pub(super) struct Acknowledgement {
 }
 
 /// Tells a sender that checks the address whether there is a source behind it.
-#[utoipa::path(head, path = "/webhooks/{source}", tag = "webhooks", params(("source" = String, Path)),
+#[utoipa::path(head, path = "/webhooks/{source}", operation_id = "probe_source", tag = "webhooks", params(("source" = String, Path)),
     responses((status = 200), (status = 404)))]
 pub(super) async fn probe(
     State(state): State<ApiState>,
-    Path(name): Path<String>,
+    Segment(name): Segment,
 ) -> Result<StatusCode, Problem> {
     find_source(&state, &name).map(|_| StatusCode::OK)
 }
 
 /// Takes a signed delivery. The body is whatever the sender of that source sends.
-#[utoipa::path(post, path = "/webhooks/{source}", tag = "webhooks", params(("source" = String, Path)),
+#[utoipa::path(post, path = "/webhooks/{source}", operation_id = "receive_delivery", tag = "webhooks", params(("source" = String, Path)),
     responses((status = 200, body = Acknowledgement), (status = "4XX", body = ProblemBody),
         (status = 503, body = ProblemBody)))]
 pub(super) async fn receive(
     State(state): State<ApiState>,
-    Path(name): Path<String>,
+    Segment(name): Segment,
     request: Request,
 ) -> Result<Response, Problem> {
     let started = Instant::now();
@@ -144,8 +145,8 @@ fn find_source<'a>(state: &'a ApiState, name: &str) -> Result<&'a Source, Proble
 /// A signature covers the bytes on the wire, so nothing is decompressed; and a form that could
 /// name files is never looked at.
 fn refuse_encodings(headers: &HeaderMap) -> Result<(), Problem> {
-    let encoded = headers.get(header::CONTENT_ENCODING).is_some_and(|value| value != "identity");
-    if encoded {
+    let is_identity = |value: &HeaderValue| value.as_bytes().eq_ignore_ascii_case(b"identity");
+    if !headers.get_all(header::CONTENT_ENCODING).iter().all(is_identity) {
         let detail = "send the body without Content-Encoding";
         return Err(Problem::with(Code::MediaTypeUnsupported, detail));
     }

@@ -76,3 +76,41 @@ pub struct Answer {
     /// The provider's id of the call, for its support desk.
     pub request_id: Option<String>,
 }
+
+impl Answer {
+    /// Whether the model seems to have read only a part of the prompt. Some local servers cut what
+    /// does not fit into their context from the front, with the labels in it, and answer 200; the
+    /// only sign is a token count far below what the text can have.
+    #[must_use]
+    pub fn seems_cut_in_front(&self, prompt: &Prompt) -> bool {
+        /// English has about 4 characters a token, and no tokenizer in use comes near to this many.
+        const CHARS_PER_TOKEN_MAX: usize = 10;
+        let chars = prompt.system.chars().count() + prompt.user.chars().count();
+        let least = u64::try_from(chars / CHARS_PER_TOKEN_MAX).unwrap_or(u64::MAX);
+        self.usage.is_some_and(|usage| usage.input_tokens < least)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answer(input_tokens: Option<u64>) -> Answer {
+        Answer {
+            completion: String::new(),
+            model: String::new(),
+            usage: input_tokens.map(|input_tokens| Usage { input_tokens, output_tokens: 1 }),
+            latency: Duration::ZERO,
+            request_id: None,
+        }
+    }
+
+    #[test]
+    fn a_token_count_that_the_text_cannot_have_shows_a_cut_prompt() {
+        let prompt =
+            Prompt { version: "1", system: "x".repeat(30_000), user: String::new(), schema: Value::Null };
+        assert!(answer(Some(2_048)).seems_cut_in_front(&prompt));
+        assert!(!answer(Some(7_500)).seems_cut_in_front(&prompt));
+        assert!(!answer(None).seems_cut_in_front(&prompt));
+    }
+}

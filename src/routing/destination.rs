@@ -167,7 +167,8 @@ mod tests {
     fn every_fault_is_told_at_once() {
         let wrong = DestinationSettings { secret: None, ..settings("ftp://user@10.0.0.1/", false) };
         let faults = Destination::build(&wrong).err().unwrap_or_default();
-        assert_eq!(faults.len(), 3, "{faults:?}");
+        // Scheme, credentials, address inside, and no secret.
+        assert_eq!(faults.len(), 4, "{faults:?}");
     }
 
     #[test]

@@ -5,4 +5,5 @@
 //! same code that checks it.
 
 pub mod deliveries;
+pub mod inbox;
 pub mod provider;

@@ -26,6 +26,10 @@ pub fn install() -> Result<PrometheusHandle, BuildError> {
         PrometheusBuilder::new().set_buckets_for_metric(Matcher::Suffix("_seconds".to_owned()), SECONDS)?;
     let handle = builder.install_recorder()?;
     describe();
+    // A counter that first appears with its first event hides that event from `rate()`.
+    for name in ["hooktriage_jobs_reaped_total", "hooktriage_scrape_errors_total"] {
+        metrics::counter!(name).increment(0);
+    }
     Ok(HANDLE.get_or_init(|| handle).clone())
 }
 

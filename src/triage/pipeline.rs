@@ -45,6 +45,8 @@ struct Question {
     text: CleanTicket,
     signs: TextSigns,
     output_factor: u32,
+    /// The classes of this job's earlier failures, also those with a pause between.
+    failed: Vec<String>,
 }
 
 impl TriageHandler {
@@ -67,7 +69,7 @@ impl TriageHandler {
         let answer = match self.lane.classify(permit, request).await {
             Ok(answer) => answer,
             Err(Setback { failure, disposition }) => {
-                return self.after(job, &question, &failure, disposition).await;
+                return self.after(job, &question, &failure, disposition);
             }
         };
         match parse::parse(&answer.completion, &self.taxonomy) {
@@ -78,29 +80,40 @@ impl TriageHandler {
             Err(fault) => {
                 let failure = Failure::from(fault);
                 let follows = disposition(&failure);
-                self.after(job, &question, &failure, follows).await
+                self.after(job, &question, &failure, follows)
             }
         }
     }
 
-    /// Reads and cleans the ticket, in the way that the last failure asks for.
+    /// Reads and cleans the ticket, in the way that earlier failures ask for.
     async fn question(&self, job: &ClaimedJob) -> Result<Question, Outcome<VerdictRecord>> {
-        let found = ticket::find_ticket(&self.pool, TicketId(job.subject_id)).await.map_err(|fault| {
-            Outcome::Retry { error: JobError::new("database_failed", fault.to_string()), after: None }
-        })?;
+        let found = ticket::find_ticket(&self.pool, TicketId(job.subject_id)).await;
+        let found = found.map_err(|fault| database_failed(&fault))?;
         let gone = || Outcome::DeadLetter(JobError::new("subject_gone", "the ticket is not there any more"));
         let ticket = found.ok_or_else(gone)?;
-        let last = job.last_error_class.as_deref();
+        let failed = self.failures(job).await?;
+        let has_failed = |class: &str| failed.iter().any(|one| one == class);
         let limits = CleanLimits::default();
-        let limits = if last == Some("input_too_large") { limits.shorter() } else { limits };
+        let limits = if has_failed("input_too_large") { limits.shorter() } else { limits };
         let text = clean(&ticket.draft, &limits);
         let signs = signs::read(&text.subject, &text.body);
-        let output_factor = if last == Some("output_truncated") { 2 } else { 1 };
-        Ok(Question { ticket, text, signs, output_factor })
+        let output_factor = if has_failed("output_truncated") { 2 } else { 1 };
+        Ok(Question { ticket, text, signs, output_factor, failed })
+    }
+
+    /// The classes of this job's earlier failures. A pause is none: it was not the job's fault.
+    async fn failures(&self, job: &ClaimedJob) -> Result<Vec<String>, Outcome<VerdictRecord>> {
+        if job.last_error_class.is_none() {
+            return Ok(vec![]);
+        }
+        let attempts = inspect::attempts(&self.pool, &[job.lease.job_id.0]).await;
+        let attempts = attempts.map_err(|fault| database_failed(&fault))?;
+        let failed = attempts.into_iter().filter(|attempt| attempt.outcome == "retried");
+        Ok(failed.filter_map(|attempt| attempt.error_class).collect())
     }
 
     /// What follows from a failure, in the words of the queue. No wildcard: this is the policy.
-    async fn after(
+    fn after(
         &self,
         job: &ClaimedJob,
         question: &Question,
@@ -111,9 +124,10 @@ impl TriageHandler {
         match disposition {
             Disposition::Retry { after, times_max: None } => Outcome::Retry { error, after },
             Disposition::Retry { after, times_max: Some(max) } => {
-                match self.failed_before(job, failure).await {
-                    count if count + 1 < max => Outcome::Retry { error, after },
-                    _ => Outcome::DeadLetter(error),
+                if question.failed_as(failure) + 1 < max {
+                    Outcome::Retry { error, after }
+                } else {
+                    Outcome::DeadLetter(error)
                 }
             }
             Disposition::PauseLane { at_least } | Disposition::ParkLane { at_least, .. } => {
@@ -121,8 +135,10 @@ impl TriageHandler {
             }
             Disposition::StepDown => Outcome::Snooze { error, delay: Duration::ZERO },
             Disposition::ReAsk { change, times_max, then } => {
-                let asked_before = self.failed_before(job, failure).await;
-                if asked_before < times_max && is_possible(change, question) {
+                // A person can still look when the attempts are used up.
+                let is_last = then == Ending::Review && job.attempt >= job.attempts_max;
+                let may_ask = question.failed_as(failure) < times_max && is_possible(change, question);
+                if may_ask && !is_last {
                     return Outcome::Retry { error, after: None };
                 }
                 match then {
@@ -135,13 +151,6 @@ impl TriageHandler {
             Disposition::Review { reason, detail } => self.review(question, reason, detail),
             Disposition::DeadLetter { class } => Outcome::DeadLetter(JobError { class, ..error }),
         }
-    }
-
-    /// How often this job has failed in this way before.
-    async fn failed_before(&self, job: &ClaimedJob, failure: &Failure) -> u32 {
-        let attempts = inspect::attempts(&self.pool, &[job.lease.job_id.0]).await.unwrap_or_default();
-        let same = attempts.iter().filter(|attempt| attempt.error_class.as_deref() == Some(failure.class()));
-        u32::try_from(same.count()).unwrap_or(u32::MAX)
     }
 
     fn hold(&self) -> Duration {
@@ -176,6 +185,14 @@ impl TriageHandler {
     }
 }
 
+impl Question {
+    /// How often this job has failed in this way before.
+    fn failed_as(&self, failure: &Failure) -> u32 {
+        let same = self.failed.iter().filter(|class| class.as_str() == failure.class());
+        u32::try_from(same.count()).unwrap_or(u32::MAX)
+    }
+}
+
 /// Asking for the same again with a shorter body helps only if there is something to shorten.
 fn is_possible(change: Change, question: &Question) -> bool {
     match change {
@@ -184,6 +201,11 @@ fn is_possible(change: Change, question: &Question) -> bool {
             question.text.body.chars().count() > CleanLimits::default().shorter().body_chars_max
         }
     }
+}
+
+fn database_failed(fault: &dyn std::error::Error) -> Outcome<VerdictRecord> {
+    let cause = fault.source().map(|source| format!(": {source}")).unwrap_or_default();
+    Outcome::Retry { error: JobError::new("database_failed", format!("{fault}{cause}")), after: None }
 }
 
 fn snooze(class: &'static str, text: &str, delay: Duration) -> Outcome<VerdictRecord> {
@@ -205,13 +227,14 @@ impl Handler for TriageHandler {
         let started = Instant::now();
         let outcome = self.attempt(job).await;
         metrics::histogram!("hooktriage_triage_attempt_seconds").record(started.elapsed().as_secs_f64());
-        let context = format!(
-            "lane={} model={} prompt={} taxonomy={}",
-            self.lane.name(),
-            self.lane.model(),
-            prompt::PROMPT_VERSION,
-            self.taxonomy.version()
-        );
+        // The offline lane has no model to name.
+        let model = match self.lane.model() {
+            "" => self.lane.kind().as_str(),
+            named => named,
+        };
+        let (lane, taxonomy) = (self.lane.name(), self.taxonomy.version());
+        let context =
+            format!("lane={lane} model={model} prompt={} taxonomy={taxonomy}", prompt::PROMPT_VERSION);
         Ran { outcome, context: Some(context) }
     }
 }

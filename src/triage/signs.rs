@@ -26,27 +26,27 @@ const FLOORS: [Floor; 11] = [
     (
         Priority::Urgent,
         "fire, smoke, gas or electric shock",
-        r"\b(caught fire|on fire|is smoking|smoke (is )?coming (out|from)|gas leak|electric(al)? shock|brennt|incendie|incendio)\b",
+        r"\b(caught fire|is smoking|smoke (is )?coming (out|from)|gas leak|electric(al)? shock|brennt|incendie|incendio)\b",
     ),
     (
         Priority::Urgent,
         "data of others can be seen or has leaked",
-        r"\b(data (breach|leak)|leaked (customer |user |personal )?data|(see|seeing|access|view) (an)?other (customer|user|client|compan(y|ie))('?s|s'?)? (data|account|invoices?|tickets?|orders?)|datenleck|fuite de données|fuga de datos)\b",
+        r"\b(data (breach|leak)|leaked (customer |user |personal )?data|(see|seeing|access|view) (an)?other (customer|user|client|compan(y|ie))('?s|s'?)? (data|account|invoices?|tickets?|orders?)|(see|seeing|shows? me) (some(body|one)|another person) ?(else)?'s (data|accounts?|projects?|invoices?|tickets?|orders?|profiles?|messages)|datenleck|fuite de données|fuga de datos)\b",
     ),
     (
         Priority::Urgent,
         "an account or system was taken over",
-        r"\b((was|were|been|got|is|are) (hacked|compromised|breached)|ransomware|unauthori[sz]ed (access|transactions?|log-?ins?)|account takeover|gehackt|piraté|hackeado|hackeada)\b",
+        r"\b((was|were|been|got|is|are) (hacked|compromised|breached)|ransomware|unauthori[sz]ed (transactions?|log-?ins?)|(was|were|been|detected|noticed|found|saw|see) (an |some |any )?unauthori[sz]ed access|account takeover|gehackt|piraté|hackeado|hackeada)\b",
     ),
     (
         Priority::Urgent,
         "the service is down for many",
-        r"\b((site|website|service|system|platform|api|app|server|production|everything|prod) (is|are|was|went|has been|seems|appears)( \w+){0,2} (down|offline|unreachable)|(down|offline|outage|unavailable) for (all|everyone|everybody|every|our (users|customers|team))|(major|complete|total|full|global) outage|production (is )?(down|outage)|(nobody|no one|none of (us|our \w+)) can (log ?in|access|work|connect|load|use)|all (of )?our (users|customers|agents|staff) (are|cannot|can't|can not))\b",
+        r"\b((site|website|service|system|platform|api|app|server|production|everything|prod) (is|are|was|went|has been|seems|appears)( (been|to be|currently|completely|totally|entirely|all|still|now|again|just)){0,2} (down|offline|unreachable)|(everything|(all|every) (our )?(requests?|pages?|calls?)) (returns?|gives?|answers?|fails?|ends? in) (a |an |with )?(50[0234]|error|internal server error)|(down|offline|outage|unavailable) for (all|everyone|everybody|every|our (users|customers|team))|(major|complete|total|full|global) outage|production (is )?(down|outage)|(nobody|no one|none of (us|our \w+)) can (log ?in|access|work|connect|load|use)|all (of )?our (users|customers|agents|staff) (are|cannot|can't|can not))\b",
     ),
     (
         Priority::Urgent,
         "data is lost",
-        r"\b((all|lost|losing) (of )?(our |my |the )?(customer |user )?(data|records|files) (is|are|was|were|has been|have been)? ?(gone|lost|deleted|wiped|missing)|data loss|datenverlust|perte de données|pérdida de datos)\b",
+        r"\b((all|lost|losing) (of )?(our |my |the )?(customer |user )?(data|records|files) (is|are|was|were|has been|have been)? ?(gone|lost|deleted|wiped|missing)|(caus\w+|had|have|suffer\w*|experienc\w+|led to|result\w+ in) (\w+ )?data loss|datenverlust|perte de données|pérdida de datos)\b",
     ),
     (
         Priority::Urgent,
@@ -149,6 +149,10 @@ mod tests {
             "The charger caught fire",
             "I will kill myself if this goes on",
             "All our data is gone",
+            "The update caused data loss",
+            "The app has been down all day",
+            "Everything returns 503 since 09:12 UTC",
+            "I log in and see somebody else's projects",
             "Der Dienst ist komplett ausgefallen",
             "Le site est en panne depuis ce matin",
             "El servicio está caído",
@@ -182,6 +186,11 @@ mod tests {
             "Where is the data import?",
             "Is there a way to see other views of the data?",
             "The fire icon looks odd",
+            "Your support team is on fire!",
+            "The app is slowing down my laptop",
+            "The API answers 401 Unauthorized access",
+            "Does the backup protect us from data loss?",
+            "No urgent matter, the site looks great",
         ] {
             assert_eq!(floor(text), None, "{text}");
         }

@@ -257,14 +257,15 @@ async fn a_ctrl_c_in_the_terminal_does_not_reach_the_server() {
 /// Plays the owner in a process of its own when the variable is set; alone it is a plain start.
 #[tokio::test]
 async fn an_owner_holds_its_server() {
-    let told = std::env::var_os(OWN).map(PathBuf::from);
-    let home = folder();
-    let server = start(told.as_deref().unwrap_or(home.path())).await;
-
-    assert!(server.is_owner());
-    if told.is_some() {
+    if let Some(home) = std::env::var_os(OWN).map(PathBuf::from) {
+        let _server = start(&home).await;
         std::future::pending::<()>().await;
     }
+    let home = folder();
+
+    let server = start(home.path()).await;
+
+    assert!(server.is_owner());
     server.stop().await;
 }
 
@@ -272,14 +273,14 @@ async fn an_owner_holds_its_server() {
 async fn owner_in(home: &Path) -> (Child, Embedded) {
     let mut owner = another_process("embedded::an_owner_holds_its_server");
     let owner = owner.env(OWN, home).stdout(Stdio::null()).spawn().unwrap();
-    let ready = || async { home.join("lock").exists().then_some(()) };
-    eventually(SOON, ready).await;
-    // The lock file is made before the lock is taken: only who shares knows that it was.
-    let shared = eventually(SOON, || async {
-        let server = start(home).await;
-        (!server.is_owner()).then_some(server)
-    });
-    (owner, shared.await)
+    let is_locked = || async {
+        let lock = fs::File::open(home.join("lock")).ok()?;
+        lock.try_lock().is_err().then_some(())
+    };
+    eventually(SOON, is_locked).await;
+    let server = start(home).await;
+    assert!(!server.is_owner());
+    (owner, server)
 }
 
 #[tokio::test]
@@ -326,10 +327,10 @@ async fn a_server_that_lost_its_owner_and_its_watcher_is_stopped_by_the_next_own
 #[tokio::test]
 async fn a_stale_pid_file_that_names_a_living_stranger_does_not_stop_the_start() {
     let home = folder();
-    let settings = EmbeddedSettings { durable: true, ..throw_away(home.path()) };
-    let server = Embedded::start(settings.clone()).await.unwrap();
+    let server = start(home.path()).await;
     let mut writer = session(&server).await;
     sqlx::raw_sql("create table note (text text)").execute(&mut writer).await.unwrap();
+    sqlx::raw_sql("checkpoint").execute(&mut writer).await.unwrap();
     let file = server.cluster_dir().join("postmaster.pid");
     let account = fs::metadata(server.cluster_dir()).unwrap().uid();
     // Killed like this it leaves the file behind.
@@ -341,7 +342,7 @@ async fn a_stale_pid_file_that_names_a_living_stranger_does_not_stop_the_start()
     let (_, rest) = text.split_once('\n').unwrap();
     fs::write(&file, format!("{}\n{rest}", stranger.id())).unwrap();
 
-    let next = Embedded::start(settings).await.unwrap();
+    let next = start(home.path()).await;
 
     let mut reader = session(&next).await;
     let notes: i64 = sqlx::query_scalar("select count(*) from note").fetch_one(&mut reader).await.unwrap();

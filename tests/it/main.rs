@@ -5,10 +5,19 @@
 
 #![expect(clippy::expect_used, clippy::unwrap_used, reason = "a test that cannot go on says where and ends")]
 
+mod api;
+mod api_document;
+mod api_submit;
+mod cli;
+mod cli_check;
+mod crash;
 mod dead_letter;
+mod delivery;
+mod demo;
 mod embedded;
 mod intake;
 mod lifecycle;
+mod listen;
 mod migrations;
 mod pool;
 mod queue_claim;
@@ -16,5 +25,11 @@ mod queue_plan;
 mod queue_reap;
 mod queue_settle;
 mod queue_worker;
+mod replay;
+mod shared_server;
 mod support;
+mod triage;
 mod verdict;
+mod webhook;
+mod webhook_body;
+mod webhook_outage;

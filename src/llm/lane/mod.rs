@@ -154,11 +154,7 @@ impl Lane {
         drop(permit);
         match outcome {
             Ok(answer) => {
-                self.guard.answered();
-                self.limits.grow();
-                if self.pause.succeeded(Instant::now()) {
-                    tracing::info!(lane = self.name, "lane resumed: a call succeeded");
-                }
+                self.note_success(&answer, &request);
                 Ok(answer)
             }
             Err(failure) => {
@@ -213,6 +209,25 @@ impl Lane {
             latency,
             request_id,
         })
+    }
+
+    fn note_success(&self, answer: &Answer, request: &Request<'_>) {
+        let now = Instant::now();
+        self.guard.answered();
+        if self.pause.succeeded(now) {
+            tracing::info!(lane = self.name, "lane resumed: a call succeeded");
+        }
+        // A call from before a hold says nothing about how many may go after it.
+        if self.pause.holding(now).is_none() {
+            self.limits.grow();
+        }
+        if self.kind != LaneKind::Offline && answer.seems_cut_in_front(request.prompt) {
+            tracing::warn!(
+                lane = self.name,
+                usage = ?answer.usage,
+                "the server seems to cut prompts off in front: raise its context length"
+            );
+        }
     }
 
     /// Decides what follows from a failure and does the lane's own part of it.

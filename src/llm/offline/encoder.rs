@@ -13,10 +13,12 @@ use crate::llm::{Answer, Failure, LaneFault, Request};
 
 /// The name under which classifications of this lane are stored.
 const MODEL: &str = "pocket-encoder/minilm-l3-q4";
-/// The encoder reads 128 tokens, about 500 characters of English; a body is read in such windows.
-const WINDOW_CHARS: usize = 450;
-/// The encoder's time is linear in the text: the first windows of a body carry the matter.
-const WINDOWS_MAX: usize = 3;
+/// The encoder reads 128 tokens, about 500 characters of English, and drops the rest.
+const TEXT_CHARS_MAX: usize = 450;
+/// Shorter sentences are greetings.
+const SENTENCE_CHARS_MIN: usize = 12;
+/// The encoder's time is linear in the text: the first sentences carry the matter.
+const SENTENCES_MAX: usize = 5;
 
 /// The offline classifier of one lane. Weights are shared by all lanes of the process.
 #[derive(Debug, Default)]
@@ -66,7 +68,7 @@ fn classify(
 ) -> Result<String, Failure> {
     let encoder = Encoder::new().map_err(failed)?;
     let vectors = label_vectors(&encoder, taxonomy, labels)?;
-    let texts = windows(subject, body);
+    let texts = texts(subject, body);
     let ranking =
         if texts.is_empty() { None } else { score::rank(&vectors, &encoder.embed(&texts).map_err(failed)?) };
     // A ticket without words gets the last label, by custom the one for the rest, without trust.
@@ -111,9 +113,9 @@ fn label_vectors(
         .categories()
         .iter()
         .map(|category| {
-            let examples: Vec<String> = category.examples.iter().flat_map(|text| window(text)).collect();
+            let examples: Vec<String> = category.examples.iter().flat_map(|text| embeddable(text)).collect();
             let description = format!("{}: {}", category.key.replace('_', " "), category.description);
-            let description: Vec<String> = window(&description).into_iter().collect();
+            let description: Vec<String> = embeddable(&description).into_iter().collect();
             Ok(LabelVectors { description: embed(&description)?, examples: embed(&examples)? })
         })
         .collect::<Result<_, Failure>>()?;
@@ -121,20 +123,23 @@ fn label_vectors(
     Ok(vectors)
 }
 
-/// The texts to embed: the subject with the start of the body, then further windows of the body.
-fn windows(subject: &str, body: &str) -> Vec<String> {
-    let text = format!("{}\n{}", subject.trim(), body.trim());
-    let chars: Vec<char> = text.trim().chars().collect();
-    chars
-        .chunks(WINDOW_CHARS)
-        .take(WINDOWS_MAX)
-        .filter_map(|chunk| window(&String::from_iter(chunk)))
-        .collect()
+/// The texts to embed: the start of the ticket as a whole, then its first sentences one by one.
+fn texts(subject: &str, body: &str) -> Vec<String> {
+    let whole = embeddable(&format!("{}\n{}", subject.trim(), body.trim()));
+    let sentences = sentences(body);
+    whole.into_iter().chain(embeddable(subject)).chain(sentences.take(SENTENCES_MAX)).collect()
+}
+
+fn sentences(body: &str) -> impl Iterator<Item = String> {
+    let ends = |c: char| matches!(c, '.' | '!' | '?' | '\n' | '。');
+    body.split_inclusive(ends)
+        .filter(|part| part.trim().chars().count() >= SENTENCE_CHARS_MIN)
+        .filter_map(embeddable)
 }
 
 /// A text as the encoder takes it: short and not blank.
-fn window(text: &str) -> Option<String> {
-    let kept: String = text.trim().chars().take(WINDOW_CHARS).collect();
+fn embeddable(text: &str) -> Option<String> {
+    let kept: String = text.trim().chars().take(TEXT_CHARS_MAX).collect();
     (!kept.trim().is_empty()).then_some(kept)
 }
 

@@ -10,7 +10,9 @@
 
 #[cfg(feature = "offline-encoder")]
 mod encoder;
+#[cfg(feature = "offline-encoder")]
 mod score;
+#[cfg(feature = "offline-encoder")]
 mod words;
 
 #[cfg(feature = "offline-encoder")]

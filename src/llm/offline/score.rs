@@ -3,10 +3,10 @@
 //! **The formula.** Vectors have unit length, so a dot product is a cosine.
 //! - A text fits a label by `0.55 · best example + 0.25 · second best example + 0.2 · description`;
 //!   without examples the description counts alone.
-//! - A ticket of several windows weighs its first twice as much as each later one, because the
-//!   first holds the subject.
-//! - `share` is the best label's part in a softmax over all labels with temperature 0.05.
-//! - `closeness` is 0 at a similarity of 0.20 or less and 1 at 0.45 or more, linear between.
+//! - A ticket counts half by its start as a whole and half by the one sentence that fits best,
+//!   because examples are single sentences and the matter of a mail is often one of many.
+//! - `share` is the best label's part in a softmax over all labels with temperature 0.045.
+//! - `closeness` is 0 at a similarity of 0.15 or less and 1 at 0.40 or more, linear between.
 //! - `confidence = share · closeness`, so it is high only for a text that is near to a label and
 //!   nearer to it than to any other.
 //!
@@ -16,10 +16,10 @@
 const BEST_EXAMPLE: f64 = 0.55;
 const SECOND_EXAMPLE: f64 = 0.25;
 const DESCRIPTION: f64 = 0.2;
-const FIRST_WINDOW: f64 = 2.0;
-const TEMPERATURE: f64 = 0.05;
-const CLOSE_FROM: f64 = 0.20;
-const CLOSE_FULL: f64 = 0.45;
+const BEST_SENTENCE: f64 = 0.5;
+const TEMPERATURE: f64 = 0.045;
+const CLOSE_FROM: f64 = 0.15;
+const CLOSE_FULL: f64 = 0.40;
 
 /// The vectors of one label.
 #[derive(Clone, Debug)]
@@ -43,12 +43,12 @@ pub(super) struct Ranking {
     pub(super) confidence: f64,
 }
 
-/// Ranks the labels for a ticket; `None` without a label or without a text. Ties go to the label
+/// Ranks the labels for a ticket, given as a whole and then sentence by sentence; `None` without a label or without a text. Ties go to the label
 /// that stands first in the taxonomy.
-pub(super) fn rank(labels: &[LabelVectors], windows: &[Vec<f32>]) -> Option<Ranking> {
-    let scores: Vec<f64> = labels.iter().map(|label| ticket_score(label, windows)).collect();
+pub(super) fn rank(labels: &[LabelVectors], texts: &[Vec<f32>]) -> Option<Ranking> {
+    let scores: Vec<f64> = labels.iter().map(|label| ticket_score(label, texts)).collect();
     let best = first_highest(&scores, None)?;
-    windows.first()?;
+    texts.first()?;
     let runner_up = first_highest(&scores, Some(best)).unwrap_or(best);
     let parts: f64 = scores.iter().map(|score| ((score - scores[best]) / TEMPERATURE).exp()).sum();
     let closeness = ((scores[best] - CLOSE_FROM) / (CLOSE_FULL - CLOSE_FROM)).clamp(0.0, 1.0);
@@ -57,11 +57,13 @@ pub(super) fn rank(labels: &[LabelVectors], windows: &[Vec<f32>]) -> Option<Rank
     Some(Ranking { best, runner_up, similarity: scores[best], confidence })
 }
 
-fn ticket_score(label: &LabelVectors, windows: &[Vec<f32>]) -> f64 {
-    let weights = windows.iter().enumerate().map(|(at, _)| if at == 0 { FIRST_WINDOW } else { 1.0 });
-    let total: f64 = weights.clone().sum();
-    windows.iter().zip(weights).map(|(window, weight)| weight * text_score(label, window)).sum::<f64>()
-        / total
+fn ticket_score(label: &LabelVectors, texts: &[Vec<f32>]) -> f64 {
+    let mut all = texts.iter().map(|text| text_score(label, text));
+    let whole = all.next().unwrap_or_default();
+    match all.reduce(f64::max) {
+        Some(best) => (1.0 - BEST_SENTENCE) * whole + BEST_SENTENCE * best,
+        None => whole,
+    }
 }
 
 fn text_score(label: &LabelVectors, text: &[f32]) -> f64 {

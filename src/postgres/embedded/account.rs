@@ -129,6 +129,8 @@ fn number(field: &str) -> Option<u32> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
 
     const DEBIAN: &str = "root:x:0:0:root:/root:/bin/bash\n\
@@ -168,5 +170,35 @@ mod tests {
 
         let expected = Account::Other { name: "nobody".to_owned(), uid: u32::MAX - 1, gid: u32::MAX - 1 };
         assert_eq!(Account::parse(line), Some(expected));
+    }
+
+    /// An account that no machine has.
+    fn stranger() -> Account {
+        Account::Other { name: "stranger".to_owned(), uid: 54_321, gid: 54_321 }
+    }
+
+    #[test]
+    fn the_first_closed_folder_above_a_path_is_named() {
+        let home = tempfile::tempdir().unwrap();
+        let inner = home.path().join("a/b");
+        fs::create_dir_all(&inner).unwrap();
+        fs::set_permissions(home.path(), fs::Permissions::from_mode(0o700)).unwrap();
+
+        let refused = stranger().reach(&inner).unwrap_err();
+
+        let closed = matches!(&refused, EmbeddedError::Unreachable { closed, .. } if closed == home.path());
+        assert!(closed, "{refused}");
+        fs::set_permissions(home.path(), fs::Permissions::from_mode(0o711)).unwrap();
+        assert!(stranger().reach(&inner).is_ok());
+    }
+
+    #[test]
+    fn a_cluster_of_somebody_else_is_refused() {
+        let home = tempfile::tempdir().unwrap();
+
+        let refused = stranger().must_own(home.path()).unwrap_err();
+
+        assert!(matches!(refused, EmbeddedError::WrongOwner { .. }), "{refused}");
+        assert!(Account::Ourselves.must_own(home.path()).is_ok());
     }
 }

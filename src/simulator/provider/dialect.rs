@@ -172,6 +172,9 @@ impl Dialect {
             // Whole seconds, rounded up: a client that waits so long is never early.
             let seconds = after.as_secs() + u64::from(after.subsec_nanos() > 0);
             response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+            // As OpenAI does, so that a run with short delays is possible.
+            let milliseconds = u64::try_from(after.as_millis()).unwrap_or(u64::MAX);
+            response.headers_mut().insert("retry-after-ms", HeaderValue::from(milliseconds));
         }
         response
     }

@@ -14,6 +14,7 @@ mod stats;
 
 use std::future::Future;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use axum::body::Bytes;
@@ -21,6 +22,7 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
+use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
@@ -94,8 +96,17 @@ pub enum RefusalKind {
     InvalidRequest,
 }
 
+/// What thinks for the provider. Without one, it goes by words shared with the labels.
+pub trait Mind: Send + Sync + 'static {
+    /// Sorts the text of a ticket: a JSON object as a model would answer, or nothing.
+    fn sort<'a>(&'a self, ticket: &'a str) -> BoxFuture<'a, Option<Value>>;
+}
+
 struct Provider {
     settings: ProviderSettings,
+    mind: Option<Arc<dyn Mind>>,
+    /// Whether tickets with the phrase are still refused.
+    refusing: AtomicBool,
     stats: Stats,
     /// Lets hung calls go when the server stops.
     closing: CancellationToken,
@@ -103,7 +114,7 @@ struct Provider {
 
 /// The provider as a router, for tests and for other servers. Each router counts for itself.
 pub fn router(settings: ProviderSettings) -> Router {
-    routes(settings, CancellationToken::new())
+    routes(settings, None, CancellationToken::new())
 }
 
 /// Serves the provider until `shutdown` resolves; calls that hang are let go then.
@@ -115,8 +126,21 @@ pub async fn serve(
     settings: ProviderSettings,
     shutdown: impl Future<Output = ()> + Send + 'static,
 ) -> std::io::Result<()> {
+    serve_with(listener, settings, None, shutdown).await
+}
+
+/// [`serve`] with something that thinks.
+///
+/// # Errors
+/// When the listener fails.
+pub async fn serve_with(
+    listener: TcpListener,
+    settings: ProviderSettings,
+    mind: Option<Arc<dyn Mind>>,
+    shutdown: impl Future<Output = ()> + Send + 'static,
+) -> std::io::Result<()> {
     let closing = CancellationToken::new();
-    let app = routes(settings, closing.clone());
+    let app = routes(settings, mind, closing.clone());
     let stop = async move {
         shutdown.await;
         closing.cancel();
@@ -124,8 +148,14 @@ pub async fn serve(
     axum::serve(listener, app).with_graceful_shutdown(stop).await
 }
 
-fn routes(settings: ProviderSettings, closing: CancellationToken) -> Router {
-    let provider = Arc::new(Provider { settings, stats: Stats::default(), closing });
+fn routes(settings: ProviderSettings, mind: Option<Arc<dyn Mind>>, closing: CancellationToken) -> Router {
+    let provider = Arc::new(Provider {
+        settings,
+        mind,
+        refusing: AtomicBool::new(true),
+        stats: Stats::default(),
+        closing,
+    });
     Router::new()
         .route(
             "/",
@@ -134,6 +164,7 @@ fn routes(settings: ProviderSettings, closing: CancellationToken) -> Router {
         .route("/v1/chat/completions", post(openai))
         .route("/v1/messages", post(anthropic))
         .route("/_simulator/stats", get(statistics))
+        .route("/_simulator/mend", post(mend))
         .with_state(provider)
 }
 
@@ -143,6 +174,12 @@ async fn openai(State(provider): State<Arc<Provider>>, body: Bytes) -> Response 
 
 async fn anthropic(State(provider): State<Arc<Provider>>, body: Bytes) -> Response {
     provider.call(Dialect::Anthropic, &body).await
+}
+
+/// Ends the refusals, as if the cause had been mended: what was refused before then succeeds.
+async fn mend(State(provider): State<Arc<Provider>>) -> Json<Value> {
+    provider.refusing.store(false, Ordering::Relaxed);
+    Json(json!({"status": "mended"}))
 }
 
 async fn statistics(State(provider): State<Arc<Provider>>) -> Json<Value> {
@@ -164,7 +201,11 @@ impl Provider {
         };
         let decision = match &self.settings.refuse {
             Some(refusal)
-                if dialect.ticket_text(&request).to_lowercase().contains(&refusal.phrase.to_lowercase()) =>
+                if self.refusing.load(Ordering::Relaxed)
+                    && dialect
+                        .ticket_text(&request)
+                        .to_lowercase()
+                        .contains(&refusal.phrase.to_lowercase()) =>
             {
                 Decision::Refused(refusal.kind)
             }
@@ -190,15 +231,25 @@ impl Provider {
                 self.closing.cancelled().await;
                 dialect.fault(&Fault::Server).into_response()
             }
-            Decision::Answered => self.answer(dialect, &request, number, dialect::Finish::Whole),
-            Decision::Truncated => self.answer(dialect, &request, number, dialect::Finish::Truncated),
-            Decision::Malformed => self.answer(dialect, &request, number, dialect::Finish::Malformed),
+            Decision::Answered => self.answer(dialect, &request, number, dialect::Finish::Whole).await,
+            Decision::Truncated => self.answer(dialect, &request, number, dialect::Finish::Truncated).await,
+            Decision::Malformed => self.answer(dialect, &request, number, dialect::Finish::Malformed).await,
         }
     }
 
-    fn answer(&self, dialect: Dialect, request: &Value, number: u64, finish: dialect::Finish) -> Response {
-        let labels = dialect.labels(request);
-        let classification = answer::classify(&dialect.ticket_text(request), &labels);
+    async fn answer(
+        &self,
+        dialect: Dialect,
+        request: &Value,
+        number: u64,
+        finish: dialect::Finish,
+    ) -> Response {
+        let ticket = dialect.ticket_text(request);
+        let thought = match &self.mind {
+            Some(mind) => mind.sort(&ticket).await,
+            None => None,
+        };
+        let classification = thought.unwrap_or_else(|| answer::classify(&ticket, &dialect.labels(request)));
         Json(dialect.envelope(request, &classification, number, finish)).into_response()
     }
 }

@@ -63,6 +63,23 @@ impl TestDatabase {
     pub(crate) fn url(&self) -> &str {
         &self.url
     }
+
+    /// Makes the database go away: it lets nobody in, and whoever was in is thrown out.
+    pub(crate) async fn shut(&self) {
+        let name = &self.name;
+        let mut admin = admin().await;
+        run(&mut admin, format!("alter database {name} allow_connections false")).await;
+        let out = format!("select pg_terminate_backend(pid) from pg_stat_activity where datname = '{name}'");
+        run(&mut admin, out).await;
+        admin.close().await.expect("the session ends");
+    }
+
+    /// Brings it back.
+    pub(crate) async fn open(&self) {
+        let mut admin = admin().await;
+        run(&mut admin, format!("alter database {} allow_connections true", self.name)).await;
+        admin.close().await.expect("the session ends");
+    }
 }
 
 impl Drop for TestDatabase {
