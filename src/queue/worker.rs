@@ -7,6 +7,7 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use sqlx::PgPool;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::{Instrument, error, info, info_span};
@@ -72,6 +73,7 @@ pub struct Worker {
     /// Cancelled when running attempts must give their jobs back.
     hand_back: CancellationToken,
     beating: CancellationToken,
+    heart: JoinHandle<()>,
 }
 
 impl Worker {
@@ -91,7 +93,7 @@ impl Worker {
         let (alive, receiver) = watch::channel(true);
         let beating = CancellationToken::new();
         let heart = lease::keep_beating(pool.clone(), identity.clone(), liveness, alive, beating.clone());
-        tokio::spawn(heart);
+        let heart = tokio::spawn(heart);
         Ok(Self {
             identity,
             pool,
@@ -100,6 +102,7 @@ impl Worker {
             stop: CancellationToken::new(),
             hand_back: CancellationToken::new(),
             beating,
+            heart,
         })
     }
 
@@ -155,6 +158,10 @@ impl Worker {
             }
         }
         self.beating.cancel();
+        // A beat that is under way would put the row back.
+        if tokio::time::timeout(Self::FLUSH_LIMIT, self.heart).await.is_err() {
+            error!("the last heartbeat hangs; this worker may be shown until it is seen as dead");
+        }
         lease::resign(&self.pool, self.identity.worker_id).await
     }
 }

@@ -11,8 +11,6 @@ use sqlx::PgPool;
 use crate::support::database::TestDatabase;
 
 const DOCUMENT: &str = include_str!("../../docs/JOB_LIFECYCLE.md");
-/// Proven against the real binary; the file comes into the tree on its own.
-const KILLED: (&str, &str) = ("a_worker_killed_mid_job_loses_nothing", "tests/it/crash.rs");
 /// A life begins and ends here.
 const OUTSIDE: &str = "[*]";
 
@@ -158,9 +156,6 @@ fn every_row_of_the_crash_table_is_proven_by_a_test_that_exists() {
         let proofs = names(row.last().unwrap());
         assert!(!proofs.is_empty(), "nothing proves: {row:?}");
         for proof in proofs {
-            if proof == KILLED.0 && !root().join(KILLED.1).exists() {
-                continue;
-            }
             assert!(tests.contains(&format!("fn {proof}(")), "there is no test {proof}");
         }
     }
