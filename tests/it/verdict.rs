@@ -179,17 +179,8 @@ async fn a_second_verdict_of_a_job_is_refused_and_parked() {
     judge_all(database.pool(), false).await;
     let job = ask(database.pool(), ticket_id, "the second").await;
     let other = ask(database.pool(), ticket_id, "of another job").await;
-<<<<<<< HEAD
-    let first = sqlx::query(
-        "insert into classification (classification_id, ticket_id, job_id, ticket_version, category, priority, language, summary,
-                 confidence, reasons, review, lane, model, prompt_version, taxonomy_version, latency_ms, truncated)
-         values (gen_random_uuid(), $1, $2, 1, 'bug', 'low', 'en', 'the first', 1, '{}', '{}', '', '', '', '', 1, false)",
-    );
-    first.bind(ticket_id.0).bind(job.0).execute(database.pool()).await.unwrap();
-=======
     let hand_over = sqlx::query("update classification set job_id = $1 where job_id = $2");
     hand_over.bind(job.0).bind(earlier.0).execute(database.pool()).await.unwrap();
->>>>>>> qtests
 
     judge_all(database.pool(), true).await;
 
