@@ -128,7 +128,16 @@ impl Service {
     /// # Cancellation safety
     /// Cancellation safe.
     pub async fn broken(&mut self) {
-        _ = futures_util::future::select_all(self.tasks.iter_mut()).await;
+        let worker = async {
+            match &self.worker {
+                Some(worker) => worker.broken().await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            () = worker => {}
+            _ = futures_util::future::select_all(self.tasks.iter_mut()) => {}
+        }
     }
 
     /// Turns readiness off and waits for `notice`, so that a balancer stops sending before the door
