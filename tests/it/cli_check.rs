@@ -162,3 +162,18 @@ async fn without_any_setting_the_configuration_is_good() {
     let variables = run(&["check", "--variables", "--json"], &[]).await;
     assert!(variables.json().as_array().unwrap().len() > 10);
 }
+
+#[tokio::test]
+async fn the_example_file_is_a_good_configuration() {
+    let example = concat!(env!("CARGO_MANIFEST_DIR"), "/hooktriage.example.toml");
+    let whsec = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
+    let variables = [
+        ("HOOKTRIAGE_SECRET_GITHUB", "a-secret-of-the-example-file"),
+        ("HOOKTRIAGE_SECRET_SHOP", "another-secret-of-the-example-file"),
+        ("HOOKTRIAGE_DESTINATION_SECRET_SUPPORT", whsec),
+        ("HOOKTRIAGE_DESTINATION_SECRET_ON_CALL", whsec),
+    ];
+    let check = run(&["check", "--config", example, "--json"], &variables).await;
+    assert_eq!(check.code, 0, "{check:?}");
+    assert_eq!(check.json()["ok"], true);
+}
