@@ -86,6 +86,9 @@ create table job_history (
 
 -- Serves "the jobs of this ticket" (queue/inspect.rs).
 create index job_history_subject on job_history (subject_id);
+-- Serves the list of jobs that did not end well (queue/inspect.rs): few among many, so that the search
+-- for them does not walk the whole history.
+create index job_history_not_succeeded on job_history (state, job_id) where state <> 'succeeded';
 
 -- One row a try, written when it ends.
 create table attempt (

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{Classification, Priority, Sentiment};
+use super::{Classification, Priority, Sentiment, text};
 
 /// Why a person should look before anything happens.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -101,7 +101,7 @@ impl VerdictPolicy {
     /// The verdict when no usable answer came: a person looks, the rules still set the priority.
     #[must_use]
     pub fn review_only(&self, reason: ReviewReason, detail: String, signs: &TextSigns) -> Verdict {
-        let mut reasons = vec![detail];
+        let mut reasons = vec![text::clean_line(&detail, Classification::REASON_CHARS_MAX)];
         let priority = raise(Priority::Normal, signs, &mut reasons);
         Verdict {
             category: None,

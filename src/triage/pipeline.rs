@@ -81,7 +81,7 @@ impl TriageHandler {
                 if let Disposition::ParkLane { cause, .. } = &disposition {
                     self.tell_of_park(job, cause.as_str(), &failure).await;
                 }
-                return self.after(job, &question, &failure, disposition);
+                return self.after(job, &question, &failure, disposition, None);
             }
         };
         match parse::parse(&answer.completion, &self.taxonomy) {
@@ -92,7 +92,7 @@ impl TriageHandler {
             Err(fault) => {
                 let failure = Failure::from(fault);
                 let follows = disposition(&failure);
-                self.after(job, &question, &failure, follows)
+                self.after(job, &question, &failure, follows, Some(&answer))
             }
         }
     }
@@ -155,6 +155,7 @@ impl TriageHandler {
         question: &Question,
         failure: &Failure,
         disposition: Disposition,
+        answer: Option<&Answer>,
     ) -> Outcome<VerdictRecord> {
         let error = JobError::new(failure.class(), failure.to_string());
         match disposition {
@@ -180,11 +181,11 @@ impl TriageHandler {
                 match then {
                     Ending::DeadLetter => Outcome::DeadLetter(error),
                     Ending::Review => {
-                        self.review(question, ReviewReason::UnusableAnswer, failure.to_string())
+                        self.review(question, ReviewReason::UnusableAnswer, failure.to_string(), answer)
                     }
                 }
             }
-            Disposition::Review { reason, detail } => self.review(question, reason, detail),
+            Disposition::Review { reason, detail } => self.review(question, reason, detail, answer),
             Disposition::DeadLetter { class } => Outcome::DeadLetter(JobError { class, ..error }),
         }
     }
@@ -194,9 +195,16 @@ impl TriageHandler {
         hold.and_then(|hold| hold.remaining(Instant::now())).unwrap_or(HELD_DEFAULT)
     }
 
-    fn review(&self, question: &Question, reason: ReviewReason, detail: String) -> Outcome<VerdictRecord> {
+    fn review(
+        &self,
+        question: &Question,
+        reason: ReviewReason,
+        detail: String,
+        answer: Option<&Answer>,
+    ) -> Outcome<VerdictRecord> {
         let verdict = self.policy.review_only(reason, detail, &question.signs);
-        Outcome::Complete(self.record(question, verdict, None))
+        // An unusable answer was paid for all the same.
+        Outcome::Complete(self.record(question, verdict, answer))
     }
 
     fn record(&self, question: &Question, verdict: Verdict, answer: Option<&Answer>) -> VerdictRecord {
