@@ -50,8 +50,12 @@ create table ticket (
     url text not null,
     -- When the newest event that shaped this snapshot happened: an older one must not overwrite it.
     occurred_at timestamptz,
-    -- The newest classification; its row holds the verdict.
+    -- One more with every event that changed the snapshot.
+    version int not null default 1,
+    -- The classification of the newest snapshot; its row holds the verdict. A slow verdict about an
+    -- older snapshot must not replace it, so the version that it read stands beside it.
     classification_id uuid,
+    classified_version int,
     created_at timestamptz not null default now(),
     updated_at timestamptz not null default now(),
     constraint ticket_once unique (source, external_id)

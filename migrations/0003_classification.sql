@@ -3,6 +3,8 @@ create table classification (
     classification_id uuid primary key,
     ticket_id uuid not null references ticket (ticket_id),
     job_id uuid not null,
+    -- The version of the ticket that it is about.
+    ticket_version int not null,
     -- Null when no usable answer came and a person has to look.
     category text,
     priority text not null,

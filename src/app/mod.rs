@@ -11,12 +11,14 @@ mod token;
 use std::collections::{HashMap, HashSet};
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use anyhow::Context;
 use metrics_exporter_prometheus::PrometheusHandle;
 use sqlx::PgPool;
 use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
@@ -29,19 +31,25 @@ use crate::http::listen::Limits;
 use crate::http::{self, ApiState, DepthCache, TokenHash};
 use crate::ingest::Intake;
 use crate::llm::Lane;
-use crate::queue::maintain::maintain;
+use crate::postgres::{PoolSettings, sibling};
+use crate::queue::maintain::{maintain, make_partitions};
 use crate::queue::{
-    Backoff, DeadLetterHook, JobTemplate, Liveness, NoEffects, ReapPolicy, Wake, Worker, WorkerIdentity, wake,
+    DeadLetterHook, JobTemplate, Liveness, NoEffects, ReapPolicy, Wake, Worker, WorkerIdentity, wake,
 };
 use crate::routing::{Destination, RoutingHandler};
-use crate::store::{AlertHook, VerdictWriter};
+use crate::store::{Alerts, VerdictWriter};
 use crate::triage::TriageHandler;
 use crate::{routing, telemetry, triage};
 
 /// The queues of this service.
 const QUEUES: [&str; 2] = [triage::QUEUE, routing::QUEUE];
-/// Most alerts of one kind are worth trying this often.
+/// How often an alert is tried.
 const ALERT_ATTEMPTS_MAX: i16 = 12;
+
+/// What an attempt needs to read the ticket and to judge the answer.
+const READING_TIME: Duration = Duration::from_secs(5);
+/// Room for bodies that are being read, in KiB: a quarter of a gibibyte.
+const BODY_ROOM_KIB: usize = 256 * 1024;
 
 /// What this process does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,6 +70,8 @@ pub struct Service {
     worker: Option<Worker>,
     tasks: Vec<JoinHandle<()>>,
     background: CancellationToken,
+    closing: CancellationToken,
+    reads: PgPool,
 }
 
 impl Service {
@@ -78,7 +88,7 @@ impl Service {
     ) -> anyhow::Result<Self> {
         let metrics = telemetry::metrics::install().context("the metrics could not be set up")?;
         let address = listener.local_addr().context("the listener has no address")?;
-        let stopping = CancellationToken::new();
+        let (stopping, closing) = (CancellationToken::new(), CancellationToken::new());
         let background = CancellationToken::new();
         let (wake, remote) = Wake::new(&QUEUES);
         let mut tasks = vec![
@@ -98,10 +108,12 @@ impl Service {
         };
         let (intake, writer) = Intake::start(pool.clone(), template, wake.clone(), config.commit_patience);
         tasks.push(writer);
-        let state = api_state(config, pool, intake, wake, token, metrics, stopping.clone());
+        let reads = sibling(&pool, &read_settings());
+        let pools = Pools { reads: reads.clone(), work: pool };
+        let state = api_state(config, pools, intake, wake, token, metrics, stopping.clone());
         let router = if role == Role::Worker { http::probe_router(state) } else { http::router(state) };
-        tasks.push(tokio::spawn(http::listen::serve(listener, router, stopping.clone(), Limits::default())));
-        Ok(Self { address, stopping, worker, tasks, background })
+        tasks.push(tokio::spawn(http::listen::serve(listener, router, closing.clone(), Limits::default())));
+        Ok(Self { address, stopping, worker, tasks, background, closing, reads })
     }
 
     /// Where the service listens.
@@ -110,26 +122,69 @@ impl Service {
         self.address
     }
 
+    /// Resolves when a part of the service ended that never should, after which it is no whole
+    /// service any more: the only cure is a new process.
+    ///
+    /// # Cancellation safety
+    /// Cancellation safe.
+    pub async fn broken(&mut self) {
+        let worker = async {
+            match &self.worker {
+                Some(worker) => worker.broken().await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            () = worker => {}
+            _ = futures_util::future::select_all(self.tasks.iter_mut()) => {}
+        }
+    }
+
+    /// Turns readiness off and waits for `notice`, so that a balancer stops sending before the door
+    /// closes.
+    pub async fn announce_stop(&self, notice: Duration) {
+        self.stopping.cancel();
+        tokio::time::sleep(notice).await;
+    }
+
     /// Stops in order; running attempts get `drain` to end by themselves.
     pub async fn stop(self, drain: Duration) {
         self.stopping.cancel();
+        self.closing.cancel();
         if let Some(worker) = self.worker
             && let Err(fault) = worker.stop(drain).await
         {
             tracing::warn!(error = %fault, "this worker could not resign; it will be seen as dead");
         }
         self.background.cancel();
-        for task in self.tasks {
+        for task in self.tasks.into_iter().filter(|task| !task.is_finished()) {
             if let Err(fault) = task.await {
                 tracing::error!(%fault, "a task of the service ended by a panic");
             }
         }
+        self.reads.close().await;
     }
+}
+
+/// Few sessions, and short statements: what takes longer is not waited for any more either.
+fn read_settings() -> PoolSettings {
+    PoolSettings {
+        connections_max: 4,
+        acquire_timeout: Duration::from_secs(2),
+        statement_timeout: Duration::from_secs(5),
+        application_name: "hooktriage api".to_owned(),
+        ..PoolSettings::default()
+    }
+}
+
+struct Pools {
+    reads: PgPool,
+    work: PgPool,
 }
 
 fn api_state(
     config: &Config,
-    pool: PgPool,
+    pools: Pools,
     intake: Intake,
     wake: Wake,
     token: TokenHash,
@@ -139,13 +194,16 @@ fn api_state(
     let sources: HashMap<_, _> =
         config.sources.iter().map(|source| (source.name().to_owned(), source.clone())).collect();
     ApiState {
-        pool,
+        pool: pools.reads,
+        work_pool: pools.work,
         intake,
         sources: Arc::new(sources),
+        alerts: alerts(config),
         wake,
         queues: Arc::new(QUEUES),
         token,
         body_bytes_max: config.body_bytes_max,
+        body_room: Arc::new(Semaphore::new(BODY_ROOM_KIB)),
         metrics,
         depths: Arc::new(DepthCache::default()),
         stopping,
@@ -159,16 +217,13 @@ async fn start_worker(
     background: &CancellationToken,
     tasks: &mut Vec<JoinHandle<()>>,
 ) -> anyhow::Result<Worker> {
-    let delivery = JobTemplate {
-        queue: routing::QUEUE,
-        kind: routing::KIND_DELIVER,
-        attempts_max: config.routing.attempts_max,
-    };
-    let alert = JobTemplate { kind: routing::KIND_ALERT, attempts_max: ALERT_ATTEMPTS_MAX, ..delivery };
-    let hook: Arc<dyn DeadLetterHook> = Arc::new(AlertHook { alert: config.alerts.as_ref().map(|_| alert) });
+    let delivery = delivery_template(config);
+    let hook: Arc<dyn DeadLetterHook> = Arc::new(alerts(config));
     let triage_handler = Arc::new(triage_handler(config, pool)?);
     let routing_handler = Arc::new(routing_handler(config, pool)?);
 
+    // Before anything can end: what ends on a day without a partition cannot move there later.
+    make_partitions(pool).await?;
     let liveness = Liveness::default();
     let worker = Worker::start(pool.clone(), identity(), liveness).await?;
     let writer = Arc::new(VerdictWriter { delivery });
@@ -186,7 +241,7 @@ async fn start_worker(
     let policy = ReapPolicy {
         dead_after: liveness.dead_after,
         crashes_max: 3,
-        backoff: Backoff { base: Duration::from_secs(1), cap: Duration::from_secs(60) },
+        backoff: config.triage.worker.backoff,
         batch_max: 500,
     };
     tasks.push(tokio::spawn(maintain(
@@ -201,15 +256,32 @@ async fn start_worker(
     Ok(worker)
 }
 
+fn delivery_template(config: &Config) -> JobTemplate {
+    let attempts_max = config.routing.attempts_max;
+    JobTemplate { queue: routing::QUEUE, kind: routing::KIND_DELIVER, attempts_max }
+}
+
+/// Alerts go to the destination that is configured for them; without one, the log has to do.
+fn alerts(config: &Config) -> Alerts {
+    let delivery = delivery_template(config);
+    let alert = JobTemplate { kind: routing::KIND_ALERT, attempts_max: ALERT_ATTEMPTS_MAX, ..delivery };
+    Alerts { template: config.alerts.as_ref().map(|_| alert) }
+}
+
 fn triage_handler(config: &Config, pool: &PgPool) -> anyhow::Result<TriageHandler> {
     let deliverable: HashSet<_> =
         config.destinations.iter().map(|destination| destination.name.clone()).collect();
+    // What an attempt may wait for the lane is what its timeout leaves beside the call itself.
+    let beside_the_call = config.triage.worker.job_timeout.saturating_sub(config.lane.total_timeout);
     Ok(TriageHandler {
+        lane_wait_max: beside_the_call.saturating_sub(READING_TIME),
         pool: pool.clone(),
         lane: Arc::new(Lane::build(&config.lane)?),
         taxonomy: config.taxonomy.clone(),
         policy: config.policy,
         rules: config.rules.clone(),
+        alerts: alerts(config),
+        park_told: AtomicBool::new(false),
         deliverable,
     })
 }

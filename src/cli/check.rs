@@ -76,8 +76,11 @@ fn summary(config: &Config) -> Value {
             })
         })
         .collect();
-    let destinations: Vec<Value> =
-        config.destinations.iter().map(|one| json!({"name": one.name.as_str(), "url": one.url})).collect();
+    let destinations: Vec<Value> = config
+        .destinations
+        .iter()
+        .map(|one| json!({"name": one.name.as_str(), "url": without_query(&one.url)}))
+        .collect();
     let keys: Vec<&str> = config.taxonomy.categories().iter().map(|category| category.key.as_str()).collect();
     json!({
         "ok": true,
@@ -85,13 +88,18 @@ fn summary(config: &Config) -> Value {
         "database": if config.database_url.is_some() { "DATABASE_URL" } else { "a Postgres of its own" },
         "data_dir": config.data_dir,
         "sources": sources,
-        "llm": {"kind": config.lane.kind.as_str(), "model": config.lane.model, "base_url": config.lane.base_url},
+        "llm": {"kind": config.lane.kind.as_str(), "model": config.lane.model, "base_url": config.lane.base_url.as_deref().map(without_query)},
         "taxonomy": {"version": config.taxonomy.version(), "categories": keys},
         "destinations": destinations,
         "rules": rule_count(&config.rules),
         "alerts": config.alerts.as_ref().map(DestinationName::as_str),
         "workers": config.triage.worker.slots,
     })
+}
+
+/// An address without its query, where tokens tend to stand.
+fn without_query(url: &str) -> String {
+    url.split_once('?').map_or(url.to_owned(), |(address, _)| format!("{address}?…"))
 }
 
 fn rule_count(rules: &RuleSet) -> usize {

@@ -22,10 +22,14 @@ pub(super) async fn run(common: &Common, args: &HealthcheckArgs) -> Result<ExitC
     let client = Client::without_token(common, &args.service)?;
     let path = if args.ready { "/readyz" } else { "/healthz" };
     let (status, health) = client.probe(path).await?;
+    let word = output::field(&health, "/status");
     if common.json {
         output::print_json(&health);
-    } else {
-        output::print(&output::field(&health, "/status"));
+    } else if status.is_success() {
+        output::print(&word);
     }
-    Ok(if status.is_success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    if status.is_success() {
+        return Ok(ExitCode::SUCCESS);
+    }
+    Err(anyhow::anyhow!("the service is not well: {word} ({status})").into())
 }

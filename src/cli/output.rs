@@ -19,14 +19,14 @@ pub(super) fn print_json(value: &Value) {
     print(&format!("{value:#}"));
 }
 
-/// Says what is wrong.
+/// Says what is wrong. It may repeat what a server said, which must not steer the terminal.
 pub(super) fn complain(line: &str) {
-    _ = writeln!(std::io::stderr().lock(), "hooktriage: {line}");
+    _ = writeln!(std::io::stderr().lock(), "hooktriage: {}", text::clean(line, usize::MAX));
 }
 
 /// Says how something goes on, without being part of the result.
 pub(super) fn remark(line: &str) {
-    _ = writeln!(std::io::stderr().lock(), "{line}");
+    _ = writeln!(std::io::stderr().lock(), "{}", text::clean(line, usize::MAX));
 }
 
 /// Cuts a text to a number of characters, and shows that something was cut.

@@ -69,7 +69,11 @@ pub(super) async fn run(common: &Common, args: &SendArgs) -> Result<ExitCode, Cl
     if common.json {
         output::print_json(&json!({"status": status.as_u16(), "answer": answer}));
     } else {
-        output::print(&format!("{} {answer}", status.as_u16()));
+        output::print(&format!(
+            "{} {}",
+            status.as_u16(),
+            crate::domain::text::clean(&answer.to_string(), usize::MAX)
+        ));
     }
     if let Some(job_id) = answer.get("job_id").and_then(serde_json::Value::as_str).filter(|_| !common.json) {
         output::remark(&format!("look at it: hooktriage jobs show {job_id}"));

@@ -9,7 +9,7 @@ use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::{CliError, Common};
-use crate::app::{Role, Service, admin_token, open_database};
+use crate::app::{Database, Role, Service, admin_token, open_database};
 use crate::config::Config;
 use crate::http::TokenHash;
 
@@ -17,7 +17,7 @@ use crate::http::TokenHash;
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "Example: HOOKTRIAGE_SECRET_GITHUB=$(openssl rand -hex 32) hooktriage serve\n\n\
     Stop it with SIGTERM or Ctrl-C: it takes nothing more, lets running jobs end, hands the rest back \
-    and exits with 0.")]
+    and exits with 0. A second Ctrl-C ends it at once.")]
 pub(super) struct ServeArgs {
     /// What this process does
     #[arg(long, value_enum, default_value_t = RoleArg::All)]
@@ -25,6 +25,17 @@ pub(super) struct ServeArgs {
     /// How long running jobs may take to end once the process is to stop, in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 25)]
     drain: u64,
+    /// How long to go on serving once readiness is off, in seconds; 5 or more behind a balancer
+    #[arg(long, value_name = "SECONDS", default_value_t = 0)]
+    notice: u64,
+}
+
+impl ServeArgs {
+    /// What a stop takes when everything answers, and a margin for what does not.
+    fn stop_limit(&self) -> Duration {
+        const MARGIN: Duration = Duration::from_secs(20);
+        Duration::from_secs(self.notice.saturating_add(self.drain)) + MARGIN
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -64,15 +75,37 @@ pub(super) async fn run(common: &Common, args: &ServeArgs) -> Result<ExitCode, C
         }
     };
     let role = Role::from(args.role);
-    let service =
+    let mut service =
         Service::start(&config, role, database.pool.clone(), listener, TokenHash::of(&token)).await?;
     tell(&config, role, &service);
-    stop.await;
-    tracing::info!("stopping: takes nothing more, lets running jobs end");
-    service.stop(Duration::from_secs(args.drain)).await;
-    database.close().await;
+    let broken = tokio::select! {
+        () = &mut stop => false,
+        () = service.broken() => true,
+    };
+    // Orchestrators repeat SIGTERM out of habit; who presses Ctrl-C twice means it.
+    let mut again = signal(SignalKind::interrupt()).context("signals cannot be heard")?;
+    let ended = tokio::select! {
+        ended = tokio::time::timeout(args.stop_limit(), shut_down(service, database, args)) => ended.is_ok(),
+        _ = again.recv() => false,
+    };
+    if broken {
+        return Err(anyhow::anyhow!("a part of the service ended unexpectedly; the log has the place").into());
+    }
+    if !ended {
+        return Err(anyhow::anyhow!(
+            "stopped before everything had ended; what was left behind is taken up again"
+        )
+        .into());
+    }
     tracing::info!("stopped");
     Ok(ExitCode::SUCCESS)
+}
+
+async fn shut_down(service: Service, database: Database, args: &ServeArgs) {
+    tracing::info!("stopping: takes nothing more, lets running jobs end");
+    service.announce_stop(Duration::from_secs(args.notice)).await;
+    service.stop(Duration::from_secs(args.drain)).await;
+    database.close().await;
 }
 
 /// Binds the address that is configured.

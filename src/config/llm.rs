@@ -9,14 +9,15 @@ use super::Env;
 use super::document::Section;
 use crate::llm::{Lane, LaneKind, LaneSettings, SchemaMode};
 
+/// What an attempt needs beside the call: the wait for a place at the lane, and reading.
+const LANE_WAIT_MIN: Duration = Duration::from_secs(10);
 /// The lane's name in metrics and verdicts.
 const LANE_NAME: &str = "default";
 
 pub(super) fn read(section: Section<'_>, env: &Env<'_>, job_timeout: Duration) -> Option<LaneSettings> {
     let settings = settings(&section, env);
-    if settings.total_timeout >= job_timeout {
-        let problem =
-            "is not shorter than queue.job_timeout_s, so a slow answer could never be judged; shorten it";
+    if settings.total_timeout + LANE_WAIT_MIN > job_timeout {
+        let problem = "must be 10 s or more below queue.job_timeout_s, which also holds the wait for the lane; shorten it";
         section.fault("total_timeout_s", problem);
     }
     let built = Lane::build(&settings);

@@ -4,12 +4,11 @@ use chrono::TimeDelta;
 
 use super::Env;
 use super::document::Section;
+use crate::http::API_SOURCE;
 use crate::ingest::signature::{KeyEncoding, SchemeSpec};
 use crate::ingest::source::{Preset, Source, SourceSettings};
 
 const SECRET_PREFIX: &str = "HOOKTRIAGE_SECRET_";
-/// The name of tickets that came over REST.
-const RESERVED: &str = "api";
 
 /// The sources, and the names of all that were meant, also of those with faults: what refers to
 /// them is not at fault.
@@ -22,7 +21,7 @@ pub(super) fn read(sections: Vec<Section<'_>>, env: &Env<'_>) -> (Vec<Source>, V
             section.finish();
             continue;
         };
-        if named.contains(&settings.name) || settings.name == RESERVED {
+        if named.contains(&settings.name) || settings.name == API_SOURCE {
             section.fault("name", &format!("{:?} is taken; choose another", settings.name));
         }
         named.push(settings.name.clone());

@@ -6,7 +6,7 @@ use super::{Priority, Verdict};
 
 /// The name of a destination: 1 to 64 characters of a-z, 0-9, `-` and `_`.
 ///
-/// It is part of idempotency keys, in which a full stop is the separator, so it has none.
+/// It is part of delivery ids, in which Standard Webhooks allows no full stop, so it has none.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DestinationName(String);
 

@@ -58,6 +58,8 @@ pub struct Ticket {
     pub source: String,
     /// What the help desk says of it.
     pub draft: TicketDraft,
+    /// One more with every event that changed the snapshot, from 1.
+    pub version: i32,
     /// First seen.
     pub created_at: DateTime<Utc>,
     /// Last changed by an event or a verdict.

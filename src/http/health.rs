@@ -40,7 +40,7 @@ pub(super) async fn ready(State(state): State<ApiState>) -> (StatusCode, Json<He
     if state.stopping.is_cancelled() {
         return (StatusCode::SERVICE_UNAVAILABLE, Json(Health { status: "stopping" }));
     }
-    match tokio::time::timeout(PROBE_TIME_MAX, inspect::open_dead_letters(&state.pool, 1)).await {
+    match tokio::time::timeout(PROBE_TIME_MAX, inspect::open_dead_letters(&state.work_pool, 1)).await {
         Ok(Ok(_)) => (StatusCode::OK, Json(Health { status: "ok" })),
         Ok(Err(_)) | Err(_) => (StatusCode::SERVICE_UNAVAILABLE, Json(Health { status: "database_away" })),
     }

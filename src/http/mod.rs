@@ -20,16 +20,18 @@ mod webhook;
 pub mod wire;
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
+use axum::Router;
 use axum::extract::State;
 use axum::extract::rejection::QueryRejection;
+use axum::http::header;
 use axum::response::IntoResponse;
 use axum::routing::get;
-use axum::{Json, Router};
 use metrics_exporter_prometheus::PrometheusHandle;
 use sqlx::PgPool;
+use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tower_http::catch_panic::CatchPanicLayer;
 use utoipa::OpenApi;
@@ -46,6 +48,7 @@ pub use tickets::API_SOURCE;
 use crate::ingest::Intake;
 use crate::ingest::source::Source;
 use crate::queue::Wake;
+use crate::store::Alerts;
 
 /// Longest a request may take as a whole.
 const REQUEST_TIME_MAX: Duration = Duration::from_secs(15);
@@ -55,12 +58,17 @@ const API_BODY_BYTES_MAX: usize = 1024 * 1024;
 /// What the routes work with. Cheap to clone.
 #[derive(Clone)]
 pub struct ApiState {
-    /// For reading, and for replays.
+    /// For reading, and for replays: a few sessions of its own, so that a dashboard which asks for
+    /// too much starves neither intake nor heartbeat.
     pub pool: PgPool,
+    /// What intake and workers use: the service is ready when this one answers.
+    pub work_pool: PgPool,
     /// The way into the database for events.
     pub intake: Intake,
     /// The configured sources by name.
     pub sources: Arc<HashMap<String, Source>>,
+    /// Whom to tell of events that cannot be read.
+    pub alerts: Alerts,
     /// Rings workers when a replay made jobs.
     pub wake: Wake,
     /// The queues that exist.
@@ -69,6 +77,8 @@ pub struct ApiState {
     pub token: TokenHash,
     /// Largest delivery, in bytes.
     pub body_bytes_max: usize,
+    /// Room for bodies that are being read, in KiB.
+    pub body_room: Arc<Semaphore>,
     /// Renders the metrics.
     pub metrics: PrometheusHandle,
     /// When the queues were last measured.
@@ -98,8 +108,11 @@ impl utoipa::Modify for Security {
 }
 
 fn open_routes() -> OpenApiRouter<ApiState> {
+    OpenApiRouter::new().routes(routes!(webhook::receive, webhook::probe)).merge(probe_routes())
+}
+
+fn probe_routes() -> OpenApiRouter<ApiState> {
     OpenApiRouter::new()
-        .routes(routes!(webhook::receive, webhook::probe))
         .routes(routes!(health::live))
         .routes(routes!(health::ready))
         .routes(routes!(health::metrics))
@@ -128,29 +141,35 @@ pub fn openapi() -> utoipa::openapi::OpenApi {
 
 /// Probes and metrics only, for a process that takes no deliveries.
 pub fn probe_router(state: ApiState) -> Router {
-    let (probes, _) = OpenApiRouter::new()
-        .routes(routes!(health::live))
-        .routes(routes!(health::ready))
-        .routes(routes!(health::metrics))
-        .split_for_parts();
-    probes.fallback(|| async { Problem::new(Code::RouteUnknown) }).with_state(state)
+    let (probes, _) = probe_routes().split_for_parts();
+    layered(probes, state)
 }
 
-/// All routes with their layers.
+/// All routes.
 pub fn router(state: ApiState) -> Router {
     let guard = axum::middleware::from_fn_with_state(state.token.clone(), auth::require_token);
     let (open, _) = open_routes().split_for_parts();
     let (guarded, _) = token_routes().split_for_parts();
     // The layer added last runs first: no body is read before the token is seen.
     let guarded = guarded.layer(axum::middleware::from_fn(cap_api_body)).layer(guard);
-    open.merge(guarded)
-        .route("/openapi.json", get(|| async { Json(openapi()) }))
+    layered(open.merge(guarded).route("/openapi.json", get(document)), state)
+}
+
+/// What holds for every route: an id, a deadline, and a problem for whatever goes wrong.
+fn layered(routes: Router<ApiState>, state: ApiState) -> Router {
+    routes
         .fallback(|| async { Problem::new(Code::RouteUnknown) })
         .method_not_allowed_fallback(|| async { Problem::new(Code::MethodNotAllowed) })
         .layer(CatchPanicLayer::custom(|_| Problem::new(Code::Internal).into_response()))
         .layer(axum::middleware::from_fn_with_state(REQUEST_TIME_MAX, limit_time))
         .layer(axum::middleware::from_fn(request_id::identify))
         .with_state(state)
+}
+
+/// The document, put together once.
+async fn document() -> impl IntoResponse {
+    static DOCUMENT: LazyLock<String> = LazyLock::new(|| serde_json::json!(openapi()).to_string());
+    ([(header::CONTENT_TYPE, "application/json")], DOCUMENT.as_str())
 }
 
 /// Answers for a request that takes too long, so that nobody waits for ever.

@@ -4,6 +4,7 @@
 //! signature over the raw bytes → reading → commit. Nothing parses the body before its signature
 //! is proven, and 200 leaves only after the commit.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use axum::Json;
@@ -15,6 +16,7 @@ use bytes::Bytes;
 use chrono::Utc;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use serde::Serialize;
+use tokio::sync::OwnedSemaphorePermit;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
@@ -26,6 +28,7 @@ use crate::domain::NewEvent;
 use crate::ingest::signature::Delivery;
 use crate::ingest::source::Source;
 use crate::ingest::{Receipt, Received};
+use crate::store::Alert;
 
 /// How long a body may take to arrive.
 const BODY_TIME_MAX: Duration = Duration::from_secs(10);
@@ -88,6 +91,7 @@ async fn accept(
 ) -> Result<(&'static str, Response), Problem> {
     let (parts, body) = request.into_parts();
     refuse_encodings(&parts.headers)?;
+    let _room = reserve_room(state, &parts.headers)?;
     let body = read_capped(&parts.headers, body, state.body_bytes_max).await?;
     let delivery = Delivery { method: &parts.method, uri: &parts.uri, headers: &parts.headers, body: &body };
     let received = source.receive(&delivery, Utc::now()).map_err(|why| {
@@ -124,6 +128,10 @@ async fn commit(state: &ApiState, event: NewEvent) -> Result<Acknowledgement, Pr
         }
         Receipt::Quarantined { event_id } => {
             tracing::error!(source, event_type, %event_id, "an event of a known type could not be read; it is kept");
+            let alert = Alert::Quarantined { source: source.clone() };
+            if let Err(fault) = state.alerts.raise(&state.pool, &alert, &source, event_id.0).await {
+                tracing::error!(error = %fault, "the alert about a quarantined event could not be raised");
+            }
             Acknowledgement {
                 status: "quarantined",
                 job_id: None,
@@ -131,7 +139,11 @@ async fn commit(state: &ApiState, event: NewEvent) -> Result<Acknowledgement, Pr
                 event_id: Some(event_id.0),
             }
         }
-        Receipt::Duplicate { event_id, job_id, ticket_id, .. } => {
+        Receipt::Duplicate { event_id, job_id, ticket_id, same_body } => {
+            if !same_body {
+                // Ordinary where a retry carries its own time; telling where an id names too much.
+                tracing::info!(source, event_type, %event_id, "a known id came with another body; it is a repeat");
+            }
             let (job_id, ticket_id) = (job_id.map(|id| id.0), ticket_id.map(|id| id.0));
             Acknowledgement { status: "duplicate", job_id, ticket_id, event_id: Some(event_id.0) }
         }
@@ -140,6 +152,20 @@ async fn commit(state: &ApiState, event: NewEvent) -> Result<Acknowledgement, Pr
 
 fn find_source<'a>(state: &'a ApiState, name: &str) -> Result<&'a Source, Problem> {
     state.sources.get(name).ok_or(Problem::new(Code::SourceUnknown))
+}
+
+/// Bodies are held in memory before anybody is proven to be a sender, so together they may take
+/// only so much. A body whose length was not announced counts with the cap.
+fn reserve_room(state: &ApiState, headers: &HeaderMap) -> Result<OwnedSemaphorePermit, Problem> {
+    let bytes =
+        announced_length(headers).unwrap_or(state.body_bytes_max as u64).min(state.body_bytes_max as u64);
+    let kibibytes = u32::try_from(bytes / 1024 + 1).unwrap_or(u32::MAX);
+    let room = Arc::clone(&state.body_room).try_acquire_many_owned(kibibytes);
+    room.map_err(|_| Problem::unavailable("too many deliveries are being read; send it again", 1))
+}
+
+fn announced_length(headers: &HeaderMap) -> Option<u64> {
+    headers.get(header::CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
 }
 
 /// A signature covers the bytes on the wire, so nothing is decompressed; and a form that could
@@ -164,9 +190,7 @@ fn refuse_encodings(headers: &HeaderMap) -> Result<(), Problem> {
 /// Reads a body up to `bytes_max`, whether or not its length was announced.
 pub(super) async fn read_capped(headers: &HeaderMap, body: Body, bytes_max: usize) -> Result<Bytes, Problem> {
     let too_large = || Problem::with(Code::BodyTooLarge, format!("the cap is {bytes_max} bytes"));
-    let announced =
-        headers.get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
-    if announced.is_some_and(|bytes| bytes > bytes_max as u64) {
+    if announced_length(headers).is_some_and(|bytes| bytes > bytes_max as u64) {
         return Err(too_large());
     }
     match tokio::time::timeout(BODY_TIME_MAX, Limited::new(body, bytes_max).collect()).await {

@@ -53,6 +53,8 @@ impl From<AttemptView> for Attempt {
 pub struct Verdict {
     /// The classification that it was drawn from.
     pub classification_id: Uuid,
+    /// The version of the ticket that it is about.
+    pub ticket_version: i32,
     /// A key of the taxonomy; null when no usable answer came and a person has to look.
     pub category: Option<String>,
     /// `low`, `normal`, `high` or `urgent`, after the rules.
@@ -97,6 +99,7 @@ impl From<StoredClassification> for Verdict {
     fn from(stored: StoredClassification) -> Self {
         Self {
             classification_id: stored.classification_id,
+            ticket_version: stored.ticket_version,
             category: stored.category,
             priority: stored.priority,
             sentiment: stored.sentiment,
@@ -227,8 +230,9 @@ pub struct TicketBody {
     pub external_id: String,
     /// Title.
     pub subject: String,
-    /// First text, as the help desk sent it.
-    pub body: String,
+    /// First text, as the help desk sent it; only when one ticket is shown.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub body: Option<String>,
     /// Who asked.
     pub requester: String,
     /// Labels of the help desk.
@@ -237,7 +241,9 @@ pub struct TicketBody {
     pub external_priority: String,
     /// Where a person opens it.
     pub url: String,
-    /// The newest verdict.
+    /// One more with every event that changed the ticket, from 1.
+    pub version: i32,
+    /// The verdict about its newest version that has one.
     pub verdict: Option<Verdict>,
     /// First seen.
     pub created_at: DateTime<Utc>,
@@ -254,11 +260,12 @@ impl TicketBody {
             source: ticket.source,
             external_id: ticket.draft.external_id,
             subject: ticket.draft.subject,
-            body: ticket.draft.body,
+            body: Some(ticket.draft.body),
             requester: ticket.draft.requester,
             labels: ticket.draft.labels,
             external_priority: ticket.draft.external_priority,
             url: ticket.draft.url,
+            version: ticket.version,
             verdict: verdict.map(Verdict::from),
             created_at: ticket.created_at,
             updated_at: ticket.updated_at,

@@ -6,11 +6,12 @@
 //!
 //! **Invariant:** a receipt is handed out only after the commit.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use sqlx::PgPool;
 use thiserror::Error;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use tokio::task::JoinHandle;
 
 use super::write::{self, Written};
@@ -22,6 +23,10 @@ use crate::queue::{JobId, JobTemplate, Wake};
 const BATCH_MAX: usize = 256;
 /// Most events that may wait; further ones are refused, before memory grows.
 const BACKLOG_MAX: usize = 4096;
+/// Most bytes of bodies in one statement; Postgres takes 1 GiB, and a small one shares its fate with few.
+const BATCH_BYTES_MAX: usize = 8 * 1024 * 1024;
+/// Most KiB of bodies that may wait.
+const BACKLOG_KIB_MAX: usize = 256 * 1024;
 /// How often a batch that met another writer head-on is written again. Keys are locked in order, so
 /// this takes two processes and repeats that only a guard key tells.
 const DEADLOCKS_MAX: u32 = 3;
@@ -72,6 +77,8 @@ pub enum IntakeError {
 
 struct Pending {
     event: NewEvent,
+    /// Its share of the bytes that may wait; free again when it is written or dropped.
+    room: OwnedSemaphorePermit,
     receipt: oneshot::Sender<Result<Receipt, IntakeError>>,
 }
 
@@ -79,6 +86,7 @@ struct Pending {
 #[derive(Clone, Debug)]
 pub struct Intake {
     sender: mpsc::Sender<Pending>,
+    room: Arc<Semaphore>,
     patience: Duration,
 }
 
@@ -93,7 +101,8 @@ impl Intake {
     ) -> (Self, JoinHandle<()>) {
         let (sender, receiver) = mpsc::channel(BACKLOG_MAX);
         let writer = Writer { pool, template, wake };
-        (Self { sender, patience }, tokio::spawn(writer.run(receiver)))
+        let room = Arc::new(Semaphore::new(BACKLOG_KIB_MAX));
+        (Self { sender, room, patience }, tokio::spawn(writer.run(receiver)))
     }
 
     /// Hands in an event and waits for its commit, at most for the patience set at the start.
@@ -105,7 +114,10 @@ impl Intake {
     /// Dropped, the event may be written all the same; a repeated delivery is a duplicate then.
     pub async fn submit(&self, event: NewEvent) -> Result<Receipt, IntakeError> {
         let (receipt, answer) = oneshot::channel();
-        self.sender.try_send(Pending { event, receipt }).map_err(|_| IntakeError::Overloaded)?;
+        let kibibytes = u32::try_from(event.body.len() / 1024 + 1).unwrap_or(u32::MAX);
+        let room = Arc::clone(&self.room).try_acquire_many_owned(kibibytes);
+        let room = room.map_err(|_| IntakeError::Overloaded)?;
+        self.sender.try_send(Pending { event, room, receipt }).map_err(|_| IntakeError::Overloaded)?;
         match tokio::time::timeout(self.patience, answer).await {
             Ok(Ok(result)) => result,
             Ok(Err(_closed)) => Err(IntakeError::Overloaded),
@@ -126,7 +138,9 @@ impl Writer {
         while receiver.recv_many(&mut batch, BATCH_MAX).await > 0 {
             // Whoever gave up waiting is told to send again; writing it would only add load.
             let waited_for = batch.drain(..).filter(|pending| !pending.receipt.is_closed());
-            self.write(waited_for.collect()).await;
+            for part in in_parts(waited_for) {
+                self.write(part).await;
+            }
         }
     }
 
@@ -135,32 +149,32 @@ impl Writer {
         let mut todo = vec![batch];
         let mut deadlocks_left = DEADLOCKS_MAX;
         while let Some(batch) = todo.pop() {
-            let (events, receipts): (Vec<_>, Vec<_>) =
-                batch.into_iter().map(|pending| (pending.event, pending.receipt)).unzip();
+            let (events, waiting): (Vec<_>, Vec<_>) =
+                batch.into_iter().map(|pending| (pending.event, (pending.room, pending.receipt))).unzip();
             if events.is_empty() {
                 continue;
             }
             match self.write_once(&events).await {
                 Ok(results) => {
-                    receipts
+                    waiting
                         .into_iter()
                         .zip(results)
-                        .for_each(|(receipt, result)| _ = receipt.send(Ok(result)));
+                        .for_each(|((_, receipt), result)| _ = receipt.send(Ok(result)));
                 }
                 Err(fault) if is_data_fault(&fault) && events.len() > 1 => {
                     let half = events.len() / 2;
-                    let mut pending = rejoin(events, receipts);
+                    let mut pending = rejoin(events, waiting);
                     let first = pending.by_ref().take(half).collect();
                     todo.extend([pending.collect(), first]);
                 }
                 Err(fault) if is_deadlock(&fault) && deadlocks_left > 0 => {
                     deadlocks_left -= 1;
-                    todo.push(rejoin(events, receipts).collect());
+                    todo.push(rejoin(events, waiting).collect());
                 }
                 Err(fault) => {
                     tracing::error!(error = %fault, events = events.len(), "events could not be written");
                     let refused = IntakeError::Refused(fault.to_string());
-                    receipts.into_iter().for_each(|receipt| _ = receipt.send(Err(refused.clone())));
+                    waiting.into_iter().for_each(|(_, receipt)| _ = receipt.send(Err(refused.clone())));
                 }
             }
         }
@@ -196,11 +210,28 @@ impl Writer {
     }
 }
 
-fn rejoin(
-    events: Vec<NewEvent>,
-    receipts: Vec<oneshot::Sender<Result<Receipt, IntakeError>>>,
-) -> impl Iterator<Item = Pending> {
-    events.into_iter().zip(receipts).map(|(event, receipt)| Pending { event, receipt })
+/// What an event leaves behind while it is written: its room, and where its receipt goes.
+type Waiting = (OwnedSemaphorePermit, oneshot::Sender<Result<Receipt, IntakeError>>);
+
+fn rejoin(events: Vec<NewEvent>, waiting: Vec<Waiting>) -> impl Iterator<Item = Pending> {
+    events.into_iter().zip(waiting).map(|(event, (room, receipt))| Pending { event, room, receipt })
+}
+
+/// Cuts a batch so that no part holds more than [`BATCH_BYTES_MAX`], or one event.
+fn in_parts(batch: impl Iterator<Item = Pending>) -> Vec<Vec<Pending>> {
+    let mut parts: Vec<Vec<Pending>> = Vec::new();
+    let mut bytes = 0;
+    for pending in batch {
+        bytes += pending.event.body.len();
+        match parts.last_mut() {
+            Some(part) if bytes <= BATCH_BYTES_MAX => part.push(pending),
+            _ => {
+                bytes = pending.event.body.len();
+                parts.push(vec![pending]);
+            }
+        }
+    }
+    parts
 }
 
 /// SQLSTATE 40P01 (deadlock detected), PostgreSQL documentation, appendix A: nothing is wrong with

@@ -2,7 +2,8 @@
 //!
 //! **Invariants.** A repeated delivery is stopped by a unique index inside this statement, never by
 //! a look beforehand. An older event never overwrites a newer snapshot of a ticket; an event without
-//! a time is taken as it comes, and the snapshot keeps the newest time that it has had. Rows are
+//! a time is taken as it comes, and the snapshot keeps the newest time that it has had. A time in the
+//! future counts as now, or it would keep every later event out. Rows are
 //! inserted in key order, so that two batches seldom wait for each other.
 
 use chrono::{DateTime, Utc};
@@ -145,20 +146,20 @@ async fn insert(pool: &PgPool, template: JobTemplate, columns: &Columns) -> Resu
                                           external_priority, url, occurred_at)
                select ticket_id, source, external_id, subject, ticket_body, requester,
                       case when labels = '' then '{}' else string_to_array(labels, E'\n') end,
-                      external_priority, url, occurred_at
+                      external_priority, url, case when occurred_at > now() then now() else occurred_at end
                  from fresh order by source, external_id
                    on conflict (source, external_id) do update
-                  set (subject, body, requester, labels, external_priority, url, occurred_at, updated_at) =
+                  set (subject, body, requester, labels, external_priority, url, occurred_at, updated_at, version) =
                       (select pick.subject, pick.body, pick.requester, pick.labels, pick.external_priority,
-                              pick.url, pick.occurred_at, pick.updated_at
+                              pick.url, pick.occurred_at, pick.updated_at, pick.version
                          from (values
                              (true, excluded.subject, excluded.body, excluded.requester, excluded.labels,
                               excluded.external_priority, excluded.url,
-                              coalesce(excluded.occurred_at, old.occurred_at), now()),
+                              coalesce(excluded.occurred_at, old.occurred_at), now(), old.version + 1),
                              (false, old.subject, old.body, old.requester, old.labels,
-                              old.external_priority, old.url, old.occurred_at, old.updated_at))
+                              old.external_priority, old.url, old.occurred_at, old.updated_at, old.version))
                            as pick (is_new, subject, body, requester, labels, external_priority, url,
-                                    occurred_at, updated_at)
+                                    occurred_at, updated_at, version)
                         where pick.is_new = (old.occurred_at is null or excluded.occurred_at is null
                                              or excluded.occurred_at >= old.occurred_at))
             returning ticket_id, source, external_id),

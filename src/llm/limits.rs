@@ -65,7 +65,8 @@ impl Limits {
     /// Limits of `per_minute` calls, spread evenly, and `in_flight_max` at once.
     #[must_use]
     pub fn new(per_minute: Option<NonZeroU32>, in_flight_max: NonZeroU32) -> Self {
-        let period = per_minute.map(|calls| Duration::from_secs(60) / calls.get());
+        // Rounded up: a period that is too short by a nanosecond lets one call too many into a minute.
+        let period = per_minute.map(|calls| Duration::from_secs(60) / calls.get() + Duration::from_nanos(1));
         let rate = period.and_then(|period| {
             // A burst of one: see the invariant about windows.
             let quota = Quota::with_period(period)?.allow_burst(NonZeroU32::MIN);

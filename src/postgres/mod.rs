@@ -14,4 +14,4 @@ pub mod pool;
 
 pub use embedded::{Embedded, EmbeddedError, EmbeddedSettings};
 pub use migrate::{MigrationError, PendingMigration};
-pub use pool::{ConnectError, ConnectTo, PoolSettings, connect};
+pub use pool::{ConnectError, ConnectTo, PoolSettings, connect, sibling};

@@ -138,6 +138,14 @@ pub async fn connect(to: &ConnectTo, settings: &PoolSettings) -> Result<PgPool, 
     }
 }
 
+/// A further pool to the same server, with limits of its own. Its sessions are opened when they are
+/// first needed.
+#[must_use]
+pub fn sibling(pool: &PgPool, settings: &PoolSettings) -> PgPool {
+    let options = pool.connect_options().as_ref().clone().application_name(&settings.application_name);
+    pool_options(settings).connect_lazy_with(options)
+}
+
 fn pool_options(settings: &PoolSettings) -> PgPoolOptions {
     let limits = Arc::new(SessionLimits::from(settings));
     let turn = Arc::new(AtomicUsize::new(0));

@@ -109,7 +109,10 @@ pub(super) async fn keep_beating(
             Ok(Err(fault)) => error!(error = chain(&fault), "the heartbeat failed"),
             Err(_) => error!("the heartbeat hangs"),
         }
-        let may_work = heard.elapsed() < liveness.fence_after;
+        let mut may_work = heard.elapsed() < liveness.fence_after;
+        if may_work && !*alive.borrow() {
+            may_work = took_back(&pool, identity.worker_id).await;
+        }
         let changed = alive.send_if_modified(|state| std::mem::replace(state, may_work) != may_work);
         if changed && may_work {
             info!("the heart beats again: claims go on");
@@ -120,6 +123,45 @@ pub(super) async fn keep_beating(
             );
         }
     }
+}
+
+/// Gives the jobs of a fenced time back before new ones are claimed: their attempts were dropped, and
+/// under a beating heart nobody else would take them before their deadline.
+async fn took_back(pool: &PgPool, worker_id: Uuid) -> bool {
+    match hand_back_all(pool, worker_id).await {
+        Ok(jobs) => {
+            info!(jobs, "the jobs that were dropped without a heartbeat are handed back");
+            true
+        }
+        Err(fault) => {
+            error!(error = chain(&fault), "the dropped jobs could not be handed back; no job is claimed yet");
+            false
+        }
+    }
+}
+
+/// Puts every job of a worker back, ready and refunded. Only for a worker that has dropped them all.
+async fn hand_back_all(pool: &PgPool, worker_id: Uuid) -> Result<u64, QueueError> {
+    let done = sqlx::query!(
+        "with held as materialized (
+             select job_id, lease_id, attempt, worker_id, claimed_at
+               from job
+              where worker_id = $1 and state = 'running'
+                for no key update skip locked),
+         tried as (
+             insert into attempt (job_id, lease_id, attempt, worker_id, started_at, outcome)
+             select job_id, lease_id, attempt, worker_id, claimed_at, 'handed_back' from held)
+         update job
+            set state = 'queued', run_at = now(), attempt = job.attempt - 1, worker_id = null,
+                claimed_at = null, deadline_at = null
+           from held
+          where job.job_id = held.job_id",
+        worker_id,
+    )
+    .execute(pool)
+    .await
+    .map_err(QueueError::during("hand dropped jobs back"))?;
+    Ok(done.rows_affected())
 }
 
 impl Worker {

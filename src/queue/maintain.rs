@@ -68,14 +68,26 @@ async fn reap_all(
 
 /// Makes the partitions of the coming days and forgets workers that died long ago.
 async fn tidy(pool: &PgPool) -> Result<(), QueueError> {
-    sqlx::query_scalar!("select ensure_job_partitions($1)", PARTITION_DAYS_AHEAD)
-        .fetch_one(pool)
-        .await
-        .map_err(QueueError::during("make partitions"))?;
+    make_partitions(pool).await?;
     sqlx::query!("delete from worker where seen_at < now() - interval '1 day'")
         .execute(pool)
         .await
         .map_err(QueueError::during("forget dead workers"))?;
+    Ok(())
+}
+
+/// Makes the partitions of the coming days, where they are not there yet.
+///
+/// # Errors
+/// [`QueueError::Database`].
+///
+/// # Cancellation safety
+/// One autocommit statement.
+pub async fn make_partitions(pool: &PgPool) -> Result<(), QueueError> {
+    sqlx::query_scalar!("select ensure_job_partitions($1)", PARTITION_DAYS_AHEAD)
+        .fetch_one(pool)
+        .await
+        .map_err(QueueError::during("make partitions"))?;
     Ok(())
 }
 

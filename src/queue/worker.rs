@@ -74,6 +74,8 @@ pub struct Worker {
     hand_back: CancellationToken,
     beating: CancellationToken,
     heart: JoinHandle<()>,
+    /// Cancelled when a part of this worker ended by a panic.
+    broken: CancellationToken,
 }
 
 impl Worker {
@@ -103,6 +105,7 @@ impl Worker {
             hand_back: CancellationToken::new(),
             beating,
             heart,
+            broken: CancellationToken::new(),
         })
     }
 
@@ -120,9 +123,11 @@ impl Worker {
         W: EffectWriter<Effect = H::Effect>,
     {
         let (settler, flusher) = Settler::start(self.pool.clone(), writer, hook);
+        let broken = self.broken.clone();
         self.tasks.spawn(async move {
             if let Err(fault) = flusher.await {
                 error!(%fault, "the settler ended by a panic; its jobs come back through the reaper");
+                broken.cancel();
             }
         });
         let serving = QueueWorker {
@@ -139,7 +144,21 @@ impl Worker {
             stop: self.stop.clone(),
             hand_back: self.hand_back.clone(),
         };
-        self.tasks.spawn(serving.run());
+        let broken = self.broken.clone();
+        self.tasks.spawn(async move {
+            if AssertUnwindSafe(serving.run()).catch_unwind().await.is_err() {
+                error!(queue, "a worker ended by a panic; nobody here serves its queue any more");
+                broken.cancel();
+            }
+        });
+    }
+
+    /// Resolves when a part of this worker ended by a panic: the only cure is a new process.
+    ///
+    /// # Cancellation safety
+    /// Cancellation safe.
+    pub async fn broken(&self) {
+        self.broken.cancelled().await;
     }
 
     /// Stops cleanly: claims nothing more, lets running attempts finish for up to `drain`, hands

@@ -1,8 +1,8 @@
 //! Carrying verdicts to where people work, and alerts to whoever mends things.
 //!
 //! Each delivery is a job of its own, with its own attempts and its own dead letter, so a
-//! destination that is down holds up nothing else. The receiver finds the same idempotency key on
-//! every repetition.
+//! destination that refuses or fails holds up nothing else; one that hangs holds its slots until the
+//! timeout. The receiver finds the same idempotency key on every repetition.
 //!
 //! **Not here:** which destination a verdict goes to (`domain::routing`), and how the receiver's
 //! answer is retried (`queue`).

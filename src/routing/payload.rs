@@ -2,6 +2,7 @@
 
 use chrono::{DateTime, SecondsFormat, Utc};
 use serde_json::{Value, json};
+use uuid::Uuid;
 
 use crate::domain::Ticket;
 use crate::queue::dead_letter::DeadLetter;
@@ -28,6 +29,7 @@ pub(super) fn verdict(ticket: &Ticket, stored: &StoredClassification) -> Value {
                 "requester": ticket.draft.requester,
                 "labels": ticket.draft.labels,
                 "url": ticket.draft.url,
+                "version": stored.ticket_version,
             },
             "verdict": {
                 "classification_id": stored.classification_id,
@@ -50,7 +52,7 @@ pub(super) fn verdict(ticket: &Ticket, stored: &StoredClassification) -> Value {
 }
 
 /// The event `dead_letter.alert`: what died of one failure, newest first.
-pub(super) fn alert(
+pub(super) fn dead_letters(
     error_class: &str,
     queue: &str,
     letters: &[DeadLetter],
@@ -77,5 +79,24 @@ pub(super) fn alert(
             "letters": shown.collect::<Vec<Value>>(),
             "more": more,
         },
+    })
+}
+
+/// The event `lane.parked`: no ticket is triaged over this lane until a person mends the cause.
+pub(super) fn lane_parked(lane: &str, cause: &str, error: &str, now: DateTime<Utc>) -> Value {
+    json!({
+        "type": "lane.parked",
+        "timestamp": time(now),
+        "data": { "lane": lane, "cause": cause, "error": error },
+    })
+}
+
+/// The event `event.quarantined`: a source sends what we know but cannot read. The event is the one
+/// that raised the alert; others may have followed.
+pub(super) fn quarantined(source: &str, event_id: Uuid, now: DateTime<Utc>) -> Value {
+    json!({
+        "type": "event.quarantined",
+        "timestamp": time(now),
+        "data": { "source": source, "event_id": event_id },
     })
 }

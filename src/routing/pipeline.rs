@@ -2,8 +2,9 @@
 
 use std::collections::HashMap;
 
-use chrono::Utc;
+use chrono::{DateTime, Utc};
 use serde::Deserialize;
+use serde_json::Value;
 use sqlx::PgPool;
 use uuid::Uuid;
 
@@ -12,7 +13,7 @@ use super::{Destination, KIND_ALERT, KIND_DELIVER, payload, webhook};
 use crate::domain::{ClassificationId, DestinationName, TicketId};
 use crate::queue::dead_letter::{DeadLetterFilter, list_dead_letters};
 use crate::queue::{ClaimedJob, Handler, JobError, Outcome, QueueError, Ran};
-use crate::store::{AlertArgs, StoreError, classification, ticket};
+use crate::store::{Alert, StoreError, classification, ticket};
 
 /// Carries verdicts and alerts.
 #[derive(Debug)]
@@ -75,29 +76,44 @@ impl RoutingHandler {
     }
 
     async fn alert(&self, job: &ClaimedJob) -> Result<Outcome<()>, Obstacle> {
-        let args: AlertArgs = read_args(&job.args)?;
+        let alert: Alert = read_args(&job.args)?;
         let Some(name) = &self.alerts else {
             return Err(gone("no destination for alerts is configured any more"));
         };
         let destination = self.destination(name.as_str())?;
-        let filter = DeadLetterFilter {
-            state: Some("open".to_owned()),
-            queue: Some(args.queue.clone()),
-            error_class: Some(args.error_class.clone()),
-            ..DeadLetterFilter::default()
-        };
-        let mut letters = list_dead_letters(&self.pool, &filter, LETTERS_SHOWN_MAX + 1).await?;
-        if letters.is_empty() {
-            return Ok(Outcome::Complete(()));
-        }
-        let shown = usize::try_from(LETTERS_SHOWN_MAX).unwrap_or(0);
-        let more = letters.len() > shown;
-        letters.truncate(shown);
         let now = Utc::now();
-        let body =
-            payload::alert(&args.error_class, &args.queue, &letters, more, now).to_string().into_bytes();
+        let Some(body) = self.alert_body(job, &alert, now).await? else { return Ok(Outcome::Complete(())) };
         let key = format!("alert_{}", job.lease.job_id.0.simple());
-        Ok(webhook::send(destination, &key, body, now).await)
+        Ok(webhook::send(destination, &key, body.to_string().into_bytes(), now).await)
+    }
+
+    /// What an alert says; nothing when its cause is gone by now.
+    async fn alert_body(
+        &self,
+        job: &ClaimedJob,
+        alert: &Alert,
+        now: DateTime<Utc>,
+    ) -> Result<Option<Value>, Obstacle> {
+        match alert {
+            Alert::LaneParked { lane, cause, error } => {
+                Ok(Some(payload::lane_parked(lane, cause, error, now)))
+            }
+            Alert::Quarantined { source } => Ok(Some(payload::quarantined(source, job.subject_id, now))),
+            Alert::DeadLetters { queue, error_class } => {
+                let filter = DeadLetterFilter {
+                    state: Some("open".to_owned()),
+                    queue: Some(queue.clone()),
+                    error_class: Some(error_class.clone()),
+                    ..DeadLetterFilter::default()
+                };
+                let mut letters = list_dead_letters(&self.pool, &filter, LETTERS_SHOWN_MAX + 1).await?;
+                let shown = usize::try_from(LETTERS_SHOWN_MAX).unwrap_or(0);
+                let more = letters.len() > shown;
+                letters.truncate(shown);
+                let body = payload::dead_letters(error_class, queue, &letters, more, now);
+                Ok((!letters.is_empty()).then_some(body))
+            }
+        }
     }
 
     fn destination(&self, name: &str) -> Result<&Destination, Obstacle> {

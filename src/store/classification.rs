@@ -16,6 +16,8 @@ pub struct StoredClassification {
     pub ticket_id: Uuid,
     /// The job that made it.
     pub job_id: Uuid,
+    /// The version of the ticket that it is about.
+    pub ticket_version: i32,
     /// A key of the taxonomy; none when no usable answer came.
     pub category: Option<String>,
     /// After the rules.
@@ -62,7 +64,11 @@ pub struct StoredClassification {
 /// # Cancellation safety
 /// Reads only.
 pub async fn of_jobs(pool: &PgPool, job_ids: &[Uuid]) -> Result<Vec<StoredClassification>, StoreError> {
-    sqlx::query_as!(StoredClassification, "select * from classification where job_id = any($1)", job_ids)
+    sqlx::query_as!(StoredClassification, "select classification_id, ticket_id, job_id, ticket_version, category, priority, sentiment, language, summary,
+                confidence, reasons, review, destination, lane, model, prompt_version, taxonomy_version,
+                input_tokens, output_tokens, latency_ms, truncated, created_at
+           from classification
+          where job_id = any($1)", job_ids)
         .fetch_all(pool)
         .await
         .map_err(StoreError::during("read the classifications of jobs"))
@@ -82,7 +88,7 @@ pub async fn newest_of_tickets(
     let ids: Vec<Uuid> = tickets.iter().map(|ticket| ticket.0).collect();
     sqlx::query_as!(
         StoredClassification,
-        "select classification.classification_id, classification.ticket_id, job_id, category, priority, sentiment,
+        "select classification.classification_id, classification.ticket_id, job_id, ticket_version, category, priority, sentiment,
                 language, summary, confidence, reasons, review, destination, lane, model, prompt_version,
                 taxonomy_version, input_tokens, output_tokens, latency_ms, truncated,
                 classification.created_at
@@ -103,7 +109,11 @@ pub async fn newest_of_tickets(
 /// # Cancellation safety
 /// Reads only.
 pub async fn find(pool: &PgPool, id: ClassificationId) -> Result<Option<StoredClassification>, StoreError> {
-    sqlx::query_as!(StoredClassification, "select * from classification where classification_id = $1", id.0,)
+    sqlx::query_as!(StoredClassification, "select classification_id, ticket_id, job_id, ticket_version, category, priority, sentiment, language, summary,
+                confidence, reasons, review, destination, lane, model, prompt_version, taxonomy_version,
+                input_tokens, output_tokens, latency_ms, truncated, created_at
+           from classification
+          where classification_id = $1", id.0,)
         .fetch_optional(pool)
         .await
         .map_err(StoreError::during("read a classification"))

@@ -10,7 +10,7 @@ pub mod error;
 pub mod ticket;
 pub mod verdict;
 
-pub use alert::{AlertArgs, AlertHook};
+pub use alert::{Alert, Alerts};
 pub use classification::StoredClassification;
 pub use error::StoreError;
 pub use verdict::{VerdictRecord, VerdictWriter};

@@ -26,6 +26,7 @@ struct Row {
     labels: Vec<String>,
     external_priority: String,
     url: String,
+    version: i32,
     created_at: DateTime<Utc>,
     updated_at: DateTime<Utc>,
 }
@@ -44,6 +45,7 @@ impl From<Row> for Ticket {
                 external_priority: row.external_priority,
                 url: row.url,
             },
+            version: row.version,
             created_at: row.created_at,
             updated_at: row.updated_at,
         }
@@ -61,7 +63,7 @@ pub async fn find_ticket(pool: &PgPool, ticket_id: TicketId) -> Result<Option<Ti
     let row = sqlx::query_as!(
         Row,
         "select ticket_id, source, external_id, subject, body, requester, labels, external_priority, url,
-                created_at, updated_at
+                version, created_at, updated_at
            from ticket
           where ticket_id = $1",
         ticket_id.0,
@@ -87,7 +89,7 @@ pub async fn list_tickets(
     let rows = sqlx::query_as!(
         Row,
         "select ticket_id, source, external_id, subject, body, requester, labels, external_priority, url,
-                created_at, updated_at
+                version, created_at, updated_at
            from ticket
           where ($1::text is null or source = $1) and ($2::uuid is null or ticket_id < $2)
           order by ticket_id desc

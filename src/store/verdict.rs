@@ -12,6 +12,8 @@ use crate::queue::{ClaimedJob, EffectWriter, JobTemplate, NewJob, QueueError, en
 pub struct VerdictRecord {
     /// The ticket.
     pub ticket_id: TicketId,
+    /// The version of the snapshot that was read.
+    pub ticket_version: i32,
     /// What was decided.
     pub verdict: Verdict,
     /// Where it goes; none records it and sends nothing.
@@ -85,13 +87,14 @@ async fn insert(
         let review: Vec<String> = verdict.review.iter().map(ToString::to_string).collect();
         sqlx::query!(
             "insert into classification (
-                 classification_id, ticket_id, job_id, category, priority, sentiment, language, summary,
+                 classification_id, ticket_id, job_id, ticket_version, category, priority, sentiment, language, summary,
                  confidence, reasons, review, destination, lane, model, prompt_version, taxonomy_version,
                  input_tokens, output_tokens, latency_ms, truncated)
-             values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20)",
+             values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21)",
             id.0,
             record.ticket_id.0,
             job.lease.job_id.0,
+            record.ticket_version,
             verdict.category.as_deref(),
             verdict.priority.as_str(),
             verdict.sentiment.map(|sentiment| sentiment.as_str()),
@@ -117,9 +120,10 @@ async fn insert(
     Ok(())
 }
 
-/// Points each ticket at its newest classification: ids sort by time, so the larger one is newer.
-/// Tickets are locked in the order in which ingest writes them (`ingest/write.rs`), or else a
-/// flush and a batch of events could wait for each other.
+/// Points each ticket at the classification of its newest snapshot: a slow verdict about an older
+/// one stays in the history. Among those of one snapshot the later id, and so the later one, counts.
+/// Tickets are locked in the order in which ingest writes them (`ingest/write.rs`), or else a flush
+/// and a batch of events could wait for each other.
 async fn point_tickets(
     connection: &mut PgConnection,
     ids: &[ClassificationId],
@@ -127,21 +131,26 @@ async fn point_tickets(
 ) -> Result<(), QueueError> {
     let classifications: Vec<Uuid> = ids.iter().map(|id| id.0).collect();
     let tickets: Vec<Uuid> = completed.iter().map(|(_, record)| record.ticket_id.0).collect();
+    let versions: Vec<i32> = completed.iter().map(|(_, record)| record.ticket_version).collect();
     sqlx::query!(
         "with newest as (
-             select distinct on (ticket_id) ticket_id, classification_id
-               from unnest($1::uuid[], $2::uuid[]) as t (ticket_id, classification_id)
-              order by ticket_id, classification_id desc),
+             select distinct on (ticket_id) ticket_id, classification_id, version
+               from unnest($1::uuid[], $2::uuid[], $3::int[]) as t (ticket_id, classification_id, version)
+              order by ticket_id, version desc, classification_id desc),
          locked as materialized (
              select ticket_id from ticket join newest using (ticket_id)
               order by ticket.source, ticket.external_id for no key update of ticket)
          update ticket
-            set classification_id = newest.classification_id, updated_at = now()
+            set classification_id = newest.classification_id, classified_version = newest.version,
+                updated_at = now()
            from newest join locked using (ticket_id)
           where ticket.ticket_id = newest.ticket_id
-            and (ticket.classification_id is null or ticket.classification_id < newest.classification_id)",
+            and (ticket.classification_id is null
+                 or (newest.version, newest.classification_id)
+                    > (ticket.classified_version, ticket.classification_id))",
         &tickets,
         &classifications,
+        &versions,
     )
     .execute(connection)
     .await

@@ -1,6 +1,6 @@
 //! Metrics: names, units and buckets. `docs/METRICS.md` has a line for each, by test.
 
-use std::sync::OnceLock;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use metrics::{Unit, describe_counter, describe_gauge, describe_histogram};
@@ -12,14 +12,16 @@ const SECONDS: &[f64] =
 /// Between two upkeeps: without them, histograms grow while nobody scrapes.
 const UPKEEP_EVERY: Duration = Duration::from_secs(5);
 
-static HANDLE: OnceLock<PrometheusHandle> = OnceLock::new();
+static HANDLE: Mutex<Option<PrometheusHandle>> = Mutex::new(None);
 
 /// Installs the recorder, once a process, and returns what renders it.
 ///
 /// # Errors
 /// [`BuildError`] when another recorder is installed.
 pub fn install() -> Result<PrometheusHandle, BuildError> {
-    if let Some(handle) = HANDLE.get() {
+    // Held to the end, so that two that start at once do not install two.
+    let mut installed = HANDLE.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(handle) = &*installed {
         return Ok(handle.clone());
     }
     let builder =
@@ -30,7 +32,7 @@ pub fn install() -> Result<PrometheusHandle, BuildError> {
     for name in ["hooktriage_jobs_reaped_total", "hooktriage_scrape_errors_total"] {
         metrics::counter!(name).increment(0);
     }
-    Ok(HANDLE.get_or_init(|| handle).clone())
+    Ok(installed.insert(handle).clone())
 }
 
 /// Keeps histograms small; run it for the life of the process.

@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use sqlx::PgPool;
@@ -15,10 +16,8 @@ use crate::domain::{
 };
 use crate::llm::{Answer, Change, Disposition, Ending, Failure, Lane, Request, Setback, disposition};
 use crate::queue::{ClaimedJob, Handler, JobError, Outcome, Ran, inspect};
-use crate::store::{VerdictRecord, ticket};
+use crate::store::{Alert, Alerts, VerdictRecord, ticket};
 
-/// Longest wait for the lane inside an attempt; a longer one goes back to the queue.
-const INLINE_WAIT_MAX: Duration = Duration::from_secs(5);
 /// How long a job waits for a lane that does not say how long it is held.
 const HELD_DEFAULT: Duration = Duration::from_secs(5);
 
@@ -35,8 +34,15 @@ pub struct TriageHandler {
     pub policy: VerdictPolicy,
     /// Where verdicts go.
     pub rules: RuleSet,
+    /// Whom to tell when the lane is parked.
+    pub alerts: Alerts,
+    /// Whether that has been told since the lane last answered.
+    pub park_told: AtomicBool,
     /// The destinations that can be sent to.
     pub deliverable: HashSet<DestinationName>,
+    /// Longest wait for a place at the lane inside an attempt. Jobs that wait here keep their slot,
+    /// so that the others stay in the queue, in order, instead of being claimed and snoozed in turn.
+    pub lane_wait_max: Duration,
 }
 
 /// A ticket as this attempt asks about it.
@@ -55,7 +61,7 @@ impl TriageHandler {
             Ok(question) => question,
             Err(outcome) => return outcome,
         };
-        let permit = match self.lane.acquire(INLINE_WAIT_MAX).await {
+        let permit = match self.lane.acquire(self.lane_wait_max).await {
             Ok(permit) => permit,
             Err(wait) => return snooze("lane_held", "the lane is paused or at its limit", wait.0),
         };
@@ -67,8 +73,14 @@ impl TriageHandler {
             output_factor: question.output_factor,
         };
         let answer = match self.lane.classify(permit, request).await {
-            Ok(answer) => answer,
+            Ok(answer) => {
+                self.park_told.store(false, Ordering::Relaxed);
+                answer
+            }
             Err(Setback { failure, disposition }) => {
+                if let Disposition::ParkLane { cause, .. } = &disposition {
+                    self.tell_of_park(job, cause.as_str(), &failure).await;
+                }
                 return self.after(job, &question, &failure, disposition);
             }
         };
@@ -85,6 +97,22 @@ impl TriageHandler {
         }
     }
 
+    /// Raises an alert, once until the lane answers again: a person has to act, and nobody reads logs
+    /// at night.
+    async fn tell_of_park(&self, job: &ClaimedJob, cause: &str, failure: &Failure) {
+        if self.park_told.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        let alert = Alert::LaneParked {
+            lane: self.lane.name().to_owned(),
+            cause: cause.to_owned(),
+            error: JobError::new(failure.class(), failure.to_string()).stored_text(),
+        };
+        if let Err(fault) = self.alerts.raise(&self.pool, &alert, &job.source, job.lease.job_id.0).await {
+            tracing::error!(error = %fault, "the alert about a parked lane could not be raised");
+        }
+    }
+
     /// Reads and cleans the ticket, in the way that earlier failures ask for.
     async fn question(&self, job: &ClaimedJob) -> Result<Question, Outcome<VerdictRecord>> {
         let found = ticket::find_ticket(&self.pool, TicketId(job.subject_id)).await;
@@ -95,8 +123,16 @@ impl TriageHandler {
         let has_failed = |class: &str| failed.iter().any(|one| one == class);
         let limits = CleanLimits::default();
         let limits = if has_failed("input_too_large") { limits.shorter() } else { limits };
-        let text = clean(&ticket.draft, &limits);
-        let signs = signs::read(&text.subject, &text.body);
+        // Rendering a hostile mail takes a while, and nothing could cut it off here.
+        let draft = ticket.draft.clone();
+        let cleaning = tokio::task::spawn_blocking(move || {
+            let text = clean(&draft, &limits);
+            let signs = signs::read(&text.subject, &text.body);
+            (text, signs)
+        });
+        let uncleanable =
+            || Outcome::DeadLetter(JobError::new("ticket_unreadable", "cleaning the ticket's text panicked"));
+        let (text, signs) = cleaning.await.map_err(|_| uncleanable())?;
         let output_factor = if has_failed("output_truncated") { 2 } else { 1 };
         Ok(Question { ticket, text, signs, output_factor, failed })
     }
@@ -170,6 +206,7 @@ impl TriageHandler {
         let latency = answer.map_or(0, |answer| answer.latency.as_millis());
         VerdictRecord {
             ticket_id: question.ticket.ticket_id,
+            ticket_version: question.ticket.version,
             deliver: destination.as_ref().is_some_and(|name| self.deliverable.contains(name)),
             destination,
             verdict,

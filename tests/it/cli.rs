@@ -59,7 +59,7 @@ async fn a_sample_that_is_sent_becomes_a_job_that_can_be_looked_at() {
     let shown = command(&app, &["jobs", "show", &job_id, "--json"]).await;
     assert_eq!((shown.code, shown.json()), (0, app.job(&job_id).await));
     let shown = command(&app, &["jobs", "show", &job_id]).await;
-    for word in [job_id.as_str(), "succeeded", "category", "TRY"] {
+    for word in [job_id.as_str(), "succeeded", "category", "ATTEMPT"] {
         assert!(shown.stdout.contains(word), "{word} is not in {}", shown.stdout);
     }
     let listed = command(&app, &["jobs", "--json"]).await;

@@ -99,10 +99,15 @@ async fn every_mistake_is_told_at_once_with_its_place_and_its_mend() {
     assert_eq!((json.code, json.json()["ok"].as_bool(), faults.len()), (2, Some(false), lines));
     assert!(faults.iter().all(|fault| fault["place"].is_string() && fault["problem"].is_string()));
 
-    for command in [&["serve"][..], &["migrate"], &["jobs"]] {
+    for command in [&["serve"][..], &["migrate"]] {
         let refused = run_in(&folder, command, &VARIABLES).await;
         assert_eq!((refused.code, &refused.stderr), (2, &check.stderr), "{command:?}");
     }
+
+    // Who only talks to the service is not held up by what does not concern its address.
+    let refused = run_in(&folder, &["jobs"], &VARIABLES).await;
+    assert!(refused.code == 2 && refused.stderr.contains("server.listen"), "{}", refused.stderr);
+    assert!(!refused.stderr.contains("rule[0]"), "{}", refused.stderr);
 }
 
 #[tokio::test]

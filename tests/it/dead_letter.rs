@@ -9,7 +9,7 @@ use hooktriage::queue::dead_letter::{
 };
 use hooktriage::queue::inspect::open_dead_letters;
 use hooktriage::queue::{JobError, JobTemplate, NewJob, Outcome};
-use hooktriage::store::{AlertArgs, AlertHook};
+use hooktriage::store::{Alert, Alerts};
 use sqlx::PgPool;
 use tokio::sync::Barrier;
 use uuid::Uuid;
@@ -28,7 +28,7 @@ async fn mortal(pool: &PgPool, alert: Option<JobTemplate>) -> Crew {
         let class = ["quota", "shape"].into_iter().find(|class| job.args.contains(class)).unwrap_or("plain");
         Outcome::<String>::DeadLetter(JobError::new(class, "it cannot be done"))
     });
-    Plan { hook: Arc::new(AlertHook { alert }), ..Plan::slots(16) }.start(pool, dies).await
+    Plan { hook: Arc::new(Alerts { template: alert }), ..Plan::slots(16) }.start(pool, dies).await
 }
 
 fn dying_of(class: &str, source: &str) -> NewJob {
@@ -198,7 +198,7 @@ async fn a_hundred_letters_of_one_failure_make_one_alert() {
     .await
     .unwrap();
     let args = |class: &str| {
-        let args = AlertArgs { queue: STEP.queue.to_owned(), error_class: class.to_owned() };
+        let args = Alert::DeadLetters { queue: STEP.queue.to_owned(), error_class: class.to_owned() };
         serde_json::json!(args).to_string()
     };
     assert_eq!(alerts, [(args("quota"), 1, true), (args("shape"), 1, true)]);

@@ -16,6 +16,7 @@ mod delivery;
 mod demo;
 mod embedded;
 mod intake;
+mod lane;
 mod lifecycle;
 mod listen;
 mod migrations;

@@ -8,7 +8,7 @@ use hooktriage::queue::{
     ClaimedJob, EffectWriter, Handler, JobId, Liveness, NewJob, Outcome, Ran, Wake, Worker, WorkerPolicy,
 };
 use hooktriage::store::classification::{newest_of_tickets, of_jobs};
-use hooktriage::store::{AlertHook, VerdictRecord, VerdictWriter};
+use hooktriage::store::{Alerts, VerdictRecord, VerdictWriter};
 use sqlx::postgres::PgConnection;
 use sqlx::{Connection, PgPool};
 use uuid::Uuid;
@@ -26,6 +26,7 @@ struct Judge {
 
 fn record(ticket_id: TicketId, summary: &str, deliver: bool) -> VerdictRecord {
     VerdictRecord {
+        ticket_version: 1,
         ticket_id,
         verdict: Verdict {
             category: Some("bug".to_owned()),
@@ -67,7 +68,7 @@ async fn judge(pool: &PgPool, deliver: bool) -> (Worker, Wake) {
     let worker = Worker::start(pool.clone(), identity(), Liveness::default()).await.unwrap();
     let policy = WorkerPolicy { slots: 4, job_timeout: SOON, age_max: SOON, backoff: AT_ONCE };
     let writer = Arc::new(VerdictWriter { delivery: FOLLOW_UP });
-    let hook = Arc::new(AlertHook { alert: None });
+    let hook = Arc::new(Alerts { template: None });
     worker.work(QUEUE, policy, Arc::new(Judge { deliver }), writer, hook, wake.clone());
     (worker, wake)
 }

@@ -43,9 +43,8 @@ pub(super) async fn run(common: &Common, args: &DemoArgs) -> Result<ExitCode, Cl
         () = &mut stop => Ok(ExitCode::SUCCESS),
     };
     if shown.is_ok() && !args.exit {
-        output::remark(
-            "\nThe service stays up for you to look around. Ctrl-C ends it and removes everything.",
-        );
+        output::remark("");
+        output::remark("The service stays up for you to look around. Ctrl-C ends it and removes everything.");
         stop.await;
     }
     stage.strike().await;

@@ -36,7 +36,7 @@ pub enum Disposition {
         /// The provider's delay; `None` lets the lane's own growing delay decide.
         at_least: Option<Duration>,
     },
-    /// The lane waits for a person, probing now and then; no attempt is used up, an alert is due.
+    /// The lane waits for a person, probing now and then; no attempt is used up, whoever runs the lane raises an alert.
     ParkLane {
         /// What the person has to mend.
         cause: ParkCause,

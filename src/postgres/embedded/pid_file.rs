@@ -9,7 +9,8 @@
 //! **Invariant:** nothing here runs unless the caller holds the lock of the data folder.
 
 use std::fs;
-use std::io::ErrorKind;
+use std::io::{ErrorKind, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -126,8 +127,11 @@ fn strike(cluster: &Path, pid: Option<i32>) -> Result<(), EmbeddedError> {
     if let Some(status) = lines.get_mut(STATUS_LINE) {
         "stale   ".clone_into(status);
     }
-    // In place, so that the file keeps its owner.
-    fs::write(&file, lines.join("\n") + "\n").map_err(EmbeddedError::file("write", &file))
+    // In place, so that the file keeps its owner; through no link, since its owner is not always us.
+    let no_link = i32::try_from(rustix::fs::OFlags::NOFOLLOW.bits()).unwrap_or_default();
+    let opened = fs::File::options().write(true).truncate(true).custom_flags(no_link).open(&file);
+    let text = lines.join("\n") + "\n";
+    opened.and_then(|mut file| file.write_all(text.as_bytes())).map_err(EmbeddedError::file("write", &file))
 }
 
 #[cfg(test)]

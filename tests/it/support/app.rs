@@ -256,6 +256,11 @@ impl TestApp {
         sqlx::query_scalar(statement).fetch_one(self.database.pool()).await.unwrap()
     }
 
+    /// Turns readiness off, as the first step of a stop does.
+    pub(crate) async fn announce_stop(&self, notice: Duration) {
+        self.service.announce_stop(notice).await;
+    }
+
     /// Stops as SIGTERM does.
     pub(crate) async fn stop(self, drain: Duration) {
         self.service.stop(drain).await;
