@@ -139,7 +139,6 @@ pub(crate) async fn bury(
     let reasons: Vec<String> = settled.iter().map(|one| one.what.reason.as_str().to_owned()).collect();
     let classes: Vec<String> = settled.iter().map(|one| one.what.error.class.to_owned()).collect();
     let errors: Vec<String> = settled.iter().map(|one| one.what.error.stored_text()).collect();
-    let crashes: Vec<i16> = settled.iter().map(|one| i16::from(one.what.crashed)).collect();
     let rows = sqlx::query!(
         r#"with input as (
                select * from unnest($1::uuid[], $2::bigint[], $3::text[], $4::uuid[], $5::text[], $6::text[],
@@ -181,24 +180,24 @@ pub(crate) async fn bury(
         &reasons,
         &classes,
         &errors,
-        &crashes,
+        &settled.iter().map(|one| i16::from(one.what.crashed)).collect::<Vec<i16>>(),
     )
     .fetch_all(connection)
     .await
     .map_err(QueueError::during("bury dead jobs"))?;
     let letters = rows.into_iter().filter_map(|row| {
         let lease = Lease { job_id: JobId(row.job_id), lease_id: row.lease_id };
-        let Burial { reason, error, .. } = &settled.iter().find(|one| one.lease == lease)?.what;
+        let what = &settled.iter().find(|one| one.lease == lease)?.what;
         let letter = DeadLettered {
             dead_letter_id: row.letter_id,
-            job_id: JobId(row.job_id),
+            job_id: lease.job_id,
             queue: row.queue,
             kind: row.kind,
             source: row.source,
             subject_id: row.subject_id,
-            reason: *reason,
-            error_class: error.class.to_owned(),
-            error: error.stored_text(),
+            reason: what.reason,
+            error_class: what.error.class.to_owned(),
+            error: what.error.stored_text(),
         };
         Some((lease, letter))
     });

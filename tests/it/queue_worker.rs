@@ -15,8 +15,8 @@ use tokio_util::sync::CancellationToken;
 
 use crate::support::database::TestDatabase;
 use crate::support::jobs::{
-    Crew, Gate, Plan, QUEUE, Quiet, REAP, SOON, attempts, complete, count, database, find, handler,
-    make_overdue, outcomes, put, put_one, run, second_pool, step,
+    Crew, Gate, Plan, QUEUE, Quiet, REAP, SOON, attempts, blocked_sessions, complete, count, database, find,
+    handler, make_overdue, outcomes, put, put_one, run, second_pool, step,
 };
 use crate::support::wait::eventually;
 
@@ -236,17 +236,35 @@ async fn polling_alone_finds_every_job() {
 #[tokio::test]
 async fn a_worker_that_has_resigned_does_not_come_back_with_a_late_heartbeat() {
     let database = database().await;
-    for _ in 0..10 {
-        let mut plan = Plan::slots(1);
-        plan.liveness.beat_every = Duration::from_millis(1);
-        let crew = plan.start(database.pool(), handler(|_| async { complete("done") })).await;
-
-        crew.stop().await;
-
-        for _ in 0..5 {
-            assert_eq!(count(database.pool(), "select count(*) from worker").await, 0);
+    let pool = database.pool();
+    let mut plan = Plan::slots(1);
+    plan.liveness.beat_every = Duration::from_millis(300);
+    let crew = plan.start(pool, handler(|_| async { complete("done") })).await;
+    // A beat that hangs: the same row is being written by another session, and does not stand yet.
+    let mut other = PgConnection::connect(database.url()).await.unwrap();
+    loop {
+        run(pool, "delete from worker").await;
+        sqlx::query("begin").execute(&mut other).await.unwrap();
+        let insert = sqlx::query("insert into worker (worker_id, host, version) values ($1, '', '')");
+        if insert.bind(crew.worker.worker_id()).execute(&mut other).await.is_ok() {
+            break;
         }
+        // A beat was quicker.
+        sqlx::query("rollback").execute(&mut other).await.unwrap();
     }
+    blocked_sessions(pool, 1).await;
+
+    let let_go = async {
+        // A stop that does not wait for the beat is through by then.
+        for _ in 0..50 {
+            count(pool, "select count(*) from worker").await;
+        }
+        sqlx::query("rollback").execute(&mut other).await.unwrap();
+    };
+    tokio::join!(crew.stop(), let_go);
+
+    blocked_sessions(pool, 0).await;
+    assert_eq!(count(pool, "select count(*) from worker").await, 0);
 }
 
 /// Completes every job, once it is ready.

@@ -2,6 +2,7 @@
 
 pub(crate) mod app;
 pub(crate) mod database;
+pub(crate) mod events;
 pub(crate) mod gate;
 pub(crate) mod jobs;
 pub(crate) mod process;
