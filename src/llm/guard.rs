@@ -1,8 +1,9 @@
 //! What several calls together tell that no single failure can.
 //!
-//! One 500 may be the fault of one ticket; five in a row, for different tickets, are an outage,
+//! One 500 may be the fault of one ticket; five in a row, for changing tickets, are an outage,
 //! and an outage should cost no job an attempt. One refused request is one bad ticket; three in a
-//! row, for different tickets, are a configuration that no ticket passes.
+//! row, for changing tickets, are a configuration that no ticket passes. Changing means: each is
+//! another than the one before it.
 //!
 //! **Invariants**
 //! - One ticket that fails again and again never holds up the lane by itself.
@@ -16,7 +17,7 @@ const OUTAGE_AFTER: u32 = 5;
 /// So many tickets in a row that were refused are a fault of the configuration.
 const MISCONFIGURED_AFTER: u32 = 3;
 
-/// Counts failures in a row, by different tickets.
+/// Counts failures in a row, each of another ticket than the one before.
 #[derive(Debug, Default)]
 pub(super) struct Guard {
     row: Mutex<Row>,
