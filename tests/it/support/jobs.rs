@@ -105,9 +105,11 @@ pub(crate) fn leases(jobs: &[ClaimedJob]) -> Vec<Lease> {
     jobs.iter().map(|job| job.lease).collect()
 }
 
-/// Lets the time pass that a lease lasts.
+/// Lets the time pass that a lease lasts, but for jobs that are being settled right now.
 pub(crate) async fn make_overdue(pool: &PgPool) {
-    run(pool, "update job set deadline_at = now() - interval '1 s' where state = 'running'").await;
+    let overdue = "update job set deadline_at = now() - interval '1 s'
+                    where job_id in (select job_id from job where state = 'running' for update skip locked)";
+    run(pool, overdue).await;
 }
 
 pub(crate) async fn reap_now(pool: &PgPool) -> Reaped {
