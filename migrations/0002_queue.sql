@@ -39,7 +39,7 @@ create table job (
         and (state = 'running') = (claimed_at is not null)
         and (state = 'running') = (deadline_at is not null)
     ),
-    constraint job_attempt check (attempt between 0 and attempts_max),
+    constraint job_attempt check (attempts_max >= 1 and attempt between 0 and attempts_max),
     constraint job_priority check (priority between 1 and 4),
     constraint job_args_size check (octet_length(args) <= 4096),
     constraint job_error_size check (char_length(error) <= 500)

@@ -43,8 +43,6 @@ use crate::{routing, telemetry, triage};
 
 /// The queues of this service.
 const QUEUES: [&str; 2] = [triage::QUEUE, routing::QUEUE];
-/// How often an alert is tried.
-const ALERT_ATTEMPTS_MAX: i16 = 12;
 
 /// What an attempt needs to read the ticket and to judge the answer.
 const READING_TIME: Duration = Duration::from_secs(5);
@@ -226,7 +224,7 @@ async fn start_worker(
     make_partitions(pool).await?;
     let liveness = Liveness::default();
     let worker = Worker::start(pool.clone(), identity(), liveness).await?;
-    let writer = Arc::new(VerdictWriter { delivery });
+    let writer = Arc::new(VerdictWriter::new(delivery));
     worker.work(triage::QUEUE, config.triage.worker, triage_handler, writer, Arc::clone(&hook), wake.clone());
     let none = Arc::new(NoEffects);
     worker.work(
@@ -264,7 +262,7 @@ fn delivery_template(config: &Config) -> JobTemplate {
 /// Alerts go to the destination that is configured for them; without one, the log has to do.
 fn alerts(config: &Config) -> Alerts {
     let delivery = delivery_template(config);
-    let alert = JobTemplate { kind: routing::KIND_ALERT, attempts_max: ALERT_ATTEMPTS_MAX, ..delivery };
+    let alert = JobTemplate { kind: routing::KIND_ALERT, ..delivery };
     Alerts { template: config.alerts.as_ref().map(|_| alert) }
 }
 

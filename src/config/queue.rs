@@ -19,8 +19,10 @@ const WORKERS_DEFAULT: usize = 8;
 const WORKERS_MAX: usize = 1024;
 /// Deliveries at once: they are short, and one slow destination must not hold up the others.
 const ROUTING_SLOTS: usize = 16;
-/// Deliveries are tried more often than models: a receiver that is down for an hour is ordinary.
-const ROUTING_ATTEMPTS_MAX: i16 = 12;
+/// Deliveries are tried more often than models, and over hours: a receiver that is down for a while is
+/// ordinary. 16 attempts up to an hour apart take two to three hours with full jitter.
+const ROUTING_ATTEMPTS_MAX: i16 = 16;
+const ROUTING_BACKOFF_CAP: Duration = Duration::from_secs(3600);
 
 pub(super) fn read(section: Section<'_>, env: &Env<'_>) -> (QueueConfig, QueueConfig) {
     let seconds = |key, default: i64, max: i64| {
@@ -42,7 +44,12 @@ pub(super) fn read(section: Section<'_>, env: &Env<'_>) -> (QueueConfig, QueueCo
         attempts_max: i16::try_from(attempts_max).unwrap_or(i16::MAX),
     };
     let routing = QueueConfig {
-        worker: WorkerPolicy { slots: ROUTING_SLOTS, job_timeout: Duration::from_secs(60), age_max, backoff },
+        worker: WorkerPolicy {
+            slots: ROUTING_SLOTS,
+            job_timeout: Duration::from_secs(60),
+            age_max,
+            backoff: Backoff { cap: backoff.cap.max(ROUTING_BACKOFF_CAP), ..backoff },
+        },
         attempts_max: ROUTING_ATTEMPTS_MAX,
     };
     (triage, routing)

@@ -14,6 +14,12 @@ pub trait EffectWriter: Send + Sync + 'static {
     /// What a handler of this queue hands in with [`super::Outcome::Complete`].
     type Effect: Send + 'static;
 
+    /// The queues whose workers are rung after a flush with completed jobs: those that the effects
+    /// enqueue further jobs into.
+    fn follow_up_queues(&self) -> &[&'static str] {
+        &[]
+    }
+
     /// Writes the effects, in the transaction that ends the jobs.
     ///
     /// # Errors

@@ -19,7 +19,7 @@ use tracing::{debug, error, warn};
 use super::ending::{Ending, Requeue};
 use super::settle::{self, Burial, Settled};
 use super::{
-    ClaimedJob, DeadLetterHook, DeadLettered, DeadReason, EffectWriter, JobError, Lease, QueueError,
+    ClaimedJob, DeadLetterHook, DeadLettered, DeadReason, EffectWriter, JobError, Lease, QueueError, Wake,
 };
 
 /// Most attempts that one flush settles.
@@ -54,12 +54,13 @@ impl<E: Send + Sync + 'static> Settler<E> {
         pool: PgPool,
         writer: Arc<W>,
         hook: Arc<dyn DeadLetterHook>,
+        wake: Wake,
     ) -> (Self, JoinHandle<()>)
     where
         W: EffectWriter<Effect = E>,
     {
         let (sender, receiver) = mpsc::channel(BACKLOG_MAX);
-        let flusher = Flusher { pool, writer, hook };
+        let flusher = Flusher { pool, writer, hook, wake };
         let task = tokio::spawn(flusher.run(receiver));
         (Self { sender }, task)
     }
@@ -91,6 +92,7 @@ struct Flusher<W> {
     pool: PgPool,
     writer: Arc<W>,
     hook: Arc<dyn DeadLetterHook>,
+    wake: Wake,
 }
 
 impl<W: EffectWriter> Flusher<W>
@@ -109,7 +111,12 @@ where
         let mut todo = vec![batch];
         while let Some(mut batch) = todo.pop() {
             match self.flush_guarded(&batch).await {
-                Ok(held) => report(batch, &held),
+                Ok(held) => {
+                    if batch.iter().any(|one| matches!(one.ending, Ending::Succeeded(_))) {
+                        self.writer.follow_up_queues().iter().for_each(|queue| self.wake.ring(queue));
+                    }
+                    report(batch, &held);
+                }
                 Err(fault) if fault.is_data_fault() && batch.len() > 1 => {
                     let second = batch.split_off(batch.len() / 2);
                     todo.push(second);

@@ -122,7 +122,7 @@ impl Worker {
         H: Handler,
         W: EffectWriter<Effect = H::Effect>,
     {
-        let (settler, flusher) = Settler::start(self.pool.clone(), writer, hook);
+        let (settler, flusher) = Settler::start(self.pool.clone(), writer, hook, wake.clone());
         let broken = self.broken.clone();
         self.tasks.spawn(async move {
             if let Err(fault) = flusher.await {

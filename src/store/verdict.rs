@@ -41,12 +41,24 @@ pub struct VerdictRecord {
 /// Writes verdicts, points tickets at them and enqueues their deliveries.
 #[derive(Clone, Copy, Debug)]
 pub struct VerdictWriter {
-    /// What the jobs that carry verdicts to destinations have in common.
-    pub delivery: JobTemplate,
+    delivery: JobTemplate,
+    queues: [&'static str; 1],
+}
+
+impl VerdictWriter {
+    /// A writer; `delivery` is what the jobs that carry verdicts to destinations have in common.
+    #[must_use]
+    pub const fn new(delivery: JobTemplate) -> Self {
+        Self { delivery, queues: [delivery.queue] }
+    }
 }
 
 impl EffectWriter for VerdictWriter {
     type Effect = VerdictRecord;
+
+    fn follow_up_queues(&self) -> &[&'static str] {
+        &self.queues
+    }
 
     fn write<'a>(
         &'a self,

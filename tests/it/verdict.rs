@@ -67,7 +67,7 @@ async fn judge(pool: &PgPool, deliver: bool) -> (Worker, Wake) {
     let (wake, _remote) = Wake::new(&[QUEUE]);
     let worker = Worker::start(pool.clone(), identity(), Liveness::default()).await.unwrap();
     let policy = WorkerPolicy { slots: 4, job_timeout: SOON, age_max: SOON, backoff: AT_ONCE };
-    let writer = Arc::new(VerdictWriter { delivery: FOLLOW_UP });
+    let writer = Arc::new(VerdictWriter::new(FOLLOW_UP));
     let hook = Arc::new(Alerts { template: None });
     worker.work(QUEUE, policy, Arc::new(Judge { deliver }), writer, hook, wake.clone());
     (worker, wake)
@@ -223,7 +223,7 @@ async fn verdicts_lock_their_tickets_in_the_order_of_ingest() {
     let completed: Vec<_> = jobs.iter().zip(&records).collect();
     let write = async {
         let mut transaction = session.begin().await.unwrap();
-        VerdictWriter { delivery: FOLLOW_UP }.write(&mut transaction, &completed).await.unwrap();
+        VerdictWriter::new(FOLLOW_UP).write(&mut transaction, &completed).await.unwrap();
         transaction.commit().await.unwrap();
     };
     let look = async {
