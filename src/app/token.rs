@@ -24,7 +24,7 @@ pub fn admin_token(access: &Access) -> anyhow::Result<SecretString> {
     let path = token_file(&access.data_dir);
     let made = make(&path);
     made.with_context(|| {
-        format!("no admin token could be kept in {}; set HOOKTRIAGE_ADMIN_TOKEN, for example to the output of `openssl rand -hex 32`", path.display())
+        format!("no admin token could be kept in {}; let this account write there, name another folder in HOOKTRIAGE_DATA_DIR, or set HOOKTRIAGE_ADMIN_TOKEN", path.display())
     })?;
     tracing::info!(file = %path.display(), "made an admin token, since HOOKTRIAGE_ADMIN_TOKEN is not set");
     known_admin_token(access)?.context("the admin token that was just made is not there")

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::{CliError, Common, output};
 use crate::config::Config;
 use crate::config::variables::VARIABLES;
-use crate::domain::{DestinationName, RuleSet};
+use crate::domain::DestinationName;
 
 /// Arguments of `check`.
 #[derive(Clone, Debug, Args)]
@@ -88,10 +88,11 @@ fn summary(config: &Config) -> Value {
         "database": if config.database_url.is_some() { "DATABASE_URL" } else { "a Postgres of its own" },
         "data_dir": config.data_dir,
         "sources": sources,
-        "llm": {"kind": config.lane.kind.as_str(), "model": config.lane.model, "base_url": config.lane.base_url.as_deref().map(without_query)},
+        "llm": {"kind": config.lane.kind.as_str(), "model": (!config.lane.model.is_empty()).then_some(&config.lane.model), "base_url": config.lane.base_url.as_deref().map(without_query)},
         "taxonomy": {"version": config.taxonomy.version(), "categories": keys},
         "destinations": destinations,
-        "rules": rule_count(&config.rules),
+        "rules": config.rules.rules.len(),
+        "fallback": config.rules.fallback.as_ref().map(DestinationName::as_str),
         "alerts": config.alerts.as_ref().map(DestinationName::as_str),
         "workers": config.triage.worker.slots,
     })
@@ -100,10 +101,6 @@ fn summary(config: &Config) -> Value {
 /// An address without its query, where tokens tend to stand.
 fn without_query(url: &str) -> String {
     url.split_once('?').map_or(url.to_owned(), |(address, _)| format!("{address}?…"))
-}
-
-fn rule_count(rules: &RuleSet) -> usize {
-    rules.rules.len() + usize::from(rules.fallback.is_some())
 }
 
 fn describe(summary: &Value) {
@@ -117,6 +114,7 @@ fn describe(summary: &Value) {
         ("base URL", "/llm/base_url"),
         ("taxonomy", "/taxonomy/categories"),
         ("rules", "/rules"),
+        ("all others to", "/fallback"),
         ("alerts go to", "/alerts"),
         ("workers", "/workers"),
     ] {

@@ -2,6 +2,7 @@
 //! (`hooktriage jobs | head`) is no fault.
 
 use std::io::Write;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use chrono::{DateTime, Utc};
 use comfy_table::{ContentArrangement, Table, presets};
@@ -9,9 +10,22 @@ use serde_json::Value;
 
 use crate::domain::text;
 
+static READER_LEFT: AtomicBool = AtomicBool::new(false);
+
+/// Whether somebody who read our output has gone away.
+pub(super) fn reader_left() -> bool {
+    READER_LEFT.load(Ordering::Relaxed)
+}
+
+fn note(written: std::io::Result<()>) {
+    if written.is_err() {
+        READER_LEFT.store(true, Ordering::Relaxed);
+    }
+}
+
 /// Prints a line of the result.
 pub(super) fn print(line: &str) {
-    _ = writeln!(std::io::stdout().lock(), "{line}");
+    note(writeln!(std::io::stdout().lock(), "{line}"));
 }
 
 /// Prints a value as JSON, for programs.
@@ -26,7 +40,7 @@ pub(super) fn complain(line: &str) {
 
 /// Says how something goes on, without being part of the result.
 pub(super) fn remark(line: &str) {
-    _ = writeln!(std::io::stderr().lock(), "{}", text::clean(line, usize::MAX));
+    note(writeln!(std::io::stderr().lock(), "{}", text::clean(line, usize::MAX)));
 }
 
 /// Cuts a text to a number of characters, and shows that something was cut.

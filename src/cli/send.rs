@@ -78,6 +78,11 @@ pub(super) async fn run(common: &Common, args: &SendArgs) -> Result<ExitCode, Cl
     if let Some(job_id) = answer.get("job_id").and_then(serde_json::Value::as_str).filter(|_| !common.json) {
         output::remark(&format!("look at it: hooktriage jobs show {job_id}"));
     }
+    if answer["status"] == "quarantined" {
+        output::remark(
+            "the service believes the sender but cannot read the ticket; it keeps the event for a person, and its log says why",
+        );
+    }
     if !status.is_success() {
         return Err(CliError::Failed(anyhow!("the service answered {status}")));
     }

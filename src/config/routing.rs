@@ -25,8 +25,11 @@ pub(super) fn read(
             let variable = Destination::secret_variable(&settings.name);
             let twin = destinations.iter().find(|one| Destination::secret_variable(&one.name) == variable);
             if let Some(twin) = twin {
-                let problem =
-                    format!("{} and {} share the variable {variable}; rename one", settings.name, twin.name);
+                let problem = if twin.name == settings.name {
+                    format!("two destinations are named {}; rename one", twin.name)
+                } else {
+                    format!("{} and {} share the variable {variable}; rename one", settings.name, twin.name)
+                };
                 section.fault("name", &problem);
             }
             destinations.push(settings);
@@ -104,12 +107,23 @@ impl Names<'_> {
     }
 }
 
+/// Verdicts name languages by their BCP 47 primary subtag, so nothing else could ever match.
+fn languages(section: &Section<'_>) -> Vec<String> {
+    let tags = section.texts("language").unwrap_or_default();
+    let is_subtag =
+        |tag: &str| (2..=3).contains(&tag.len()) && tag.bytes().all(|byte| byte.is_ascii_lowercase());
+    for tag in tags.iter().filter(|tag| !is_subtag(tag)) {
+        section.fault("language", &format!("{tag:?} is no language code; write for example en, de or pt"));
+    }
+    tags
+}
+
 fn rule(section: Section<'_>, names: &Names<'_>) -> Option<Rule> {
     let priorities = Priority::ALL.map(|priority| (priority.as_str(), priority));
     let categories = names.categories(&section);
     let priorities = section.words("priority", &priorities).unwrap_or_default();
     let sources = names.sources(&section);
-    let languages = section.texts("language").unwrap_or_default();
+    let languages = languages(&section);
     let needs_review = section.boolean("needs_review");
     let confidence_min = section.share("confidence_min");
     let destination = names.destination(&section, "to");

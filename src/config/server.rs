@@ -8,6 +8,7 @@ use secrecy::{ExposeSecret, SecretString};
 
 use super::document::Section;
 use super::{Env, Environment};
+use crate::postgres::ConnectTo;
 
 /// Shortest admin token, in characters: 16 random ones cannot be guessed over the network.
 const TOKEN_CHARS_MIN: usize = 16;
@@ -60,7 +61,7 @@ pub(super) fn read(section: Section<'_>, env: &Env<'_>) -> Server {
     let server = Server {
         listen,
         data_dir: data_dir(&section, env),
-        database_url: env.secret("DATABASE_URL"),
+        database_url: database_url(env),
         pg_bin: env.text("HOOKTRIAGE_PG_BIN").map(PathBuf::from),
         admin_token: admin_token(env),
         service_url: service_url.map(|url| url.trim_end_matches('/').to_owned()),
@@ -71,6 +72,14 @@ pub(super) fn read(section: Section<'_>, env: &Env<'_>) -> Server {
     };
     section.finish();
     server
+}
+
+fn database_url(env: &Env<'_>) -> Option<SecretString> {
+    let url = env.secret("DATABASE_URL")?;
+    if let Err(fault) = ConnectTo::from_url(&url) {
+        env.fault("DATABASE_URL", fault.to_string());
+    }
+    Some(url)
 }
 
 fn listen(section: &Section<'_>, env: &Env<'_>) -> Option<SocketAddr> {

@@ -75,6 +75,20 @@ fn two_destinations_that_share_a_variable_are_told() {
 }
 
 #[test]
+fn a_language_that_no_verdict_can_have_is_a_fault() {
+    let found = faults("[[rule]]\nlanguage = ['English', 'de']\nto = 'nobody'", &[]);
+    assert!(found.iter().any(|fault| fault.contains("\"English\" is no language code")), "{found:#?}");
+    assert!(!found.iter().any(|fault| fault.contains("\"de\"")), "{found:#?}");
+}
+
+#[test]
+fn an_address_that_is_no_postgres_is_a_fault_and_is_not_repeated() {
+    let found = faults("", &[("DATABASE_URL", "mysql://u:s3cret@host/db")]);
+    assert!(found.len() == 1 && found[0].starts_with("DATABASE_URL: "), "{found:#?}");
+    assert!(!found[0].contains("s3cret"), "{found:#?}");
+}
+
+#[test]
 fn the_environment_wins_over_the_file() -> Result<(), Faults> {
     let config =
         read("[queue]\nworkers = 3\n[server]\nlisten = '127.0.0.1:1'", &[("HOOKTRIAGE_WORKERS", "5")])?;

@@ -42,6 +42,12 @@ async fn a_healthcheck_tells_by_its_exit_code() {
     let away = command(&app, &["healthcheck", "--ready"]).await;
     assert!(away.code == 1 && away.stderr.contains("database_away"), "{away:?}");
 
+    let waited = command(&app, &["healthcheck", "--ready", "--wait", "1"]).await;
+    assert!(waited.code == 1 && waited.stderr.contains("database_away"), "{waited:?}");
+    app.database.open().await;
+    let back = command(&app, &["healthcheck", "--ready", "--wait", "30"]).await;
+    assert_eq!((back.code, back.stdout.trim()), (0, "ok"), "{back:?}");
+
     let gone = run(&["healthcheck", "--url", &nowhere().await], &[]).await;
     assert!(gone.code == 1 && gone.stderr.contains("nobody answers"), "{gone:?}");
     assert_eq!(gone.stdout, "");

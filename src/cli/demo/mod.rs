@@ -42,12 +42,13 @@ pub(super) async fn run(common: &Common, args: &DemoArgs) -> Result<ExitCode, Cl
         shown = show(common, &stage, args.exit) => shown,
         () = &mut stop => Ok(ExitCode::SUCCESS),
     };
-    if shown.is_ok() && !args.exit {
+    if shown.is_ok() && !args.exit && !output::reader_left() {
         output::remark("");
         output::remark("The service stays up for you to look around. Ctrl-C ends it and removes everything.");
         stop.await;
     }
     stage.strike().await;
+    output::remark("Stopped; everything that the demo made is removed.");
     shown
 }
 

@@ -146,7 +146,7 @@ fn print_next_steps(stage: &Stage, letter: &Value) {
     output::print(&format!("  export HOOKTRIAGE_URL={url} HOOKTRIAGE_ADMIN_TOKEN={}", token.expose_secret()));
     output::print(&format!("  {program} dead-letters show {id}"));
     output::print(&format!("  {program} dead-letters replay {id}"));
-    output::print(&format!("  {program} jobs"));
+    output::print(&format!("  {program} jobs --queue triage"));
     output::print("or over REST:");
     output::print(&format!(
         "  curl -H \"Authorization: Bearer $HOOKTRIAGE_ADMIN_TOKEN\" {url}/v1/dead-letters/{id}"

@@ -267,13 +267,14 @@ impl Lane {
         // Whatever pushed back, the lane comes back with one call at a time.
         self.limits.restart();
         let (lane, class) = (self.name.as_str(), failure.class());
-        let held_for = self.pause.holding(now).and_then(|hold| hold.remaining(now));
+        let held_for_s =
+            self.pause.holding(now).and_then(|hold| hold.remaining(now)).map(|held| held.as_secs_f64());
         match kind {
             HoldKind::Parked => {
-                tracing::error!(lane, class, ?held_for, %failure, "lane parked: a person has to act");
+                tracing::error!(lane, class, held_for_s, %failure, "lane parked: a person has to act");
             }
             HoldKind::Paused | HoldKind::Stopped => {
-                tracing::warn!(lane, class, ?held_for, %failure, "lane paused");
+                tracing::warn!(lane, class, held_for_s, %failure, "lane paused");
             }
         }
     }
