@@ -21,6 +21,7 @@ use std::time::Duration;
 use secrecy::{ExposeSecret, SecretString};
 use sqlx::pool::PoolConnectionMetadata;
 use sqlx::postgres::{PgConnectOptions, PgConnection, PgPool, PgPoolOptions};
+use sqlx::{ConnectOptions, Connection};
 
 /// The oldest server that the migrations and statements are written for.
 pub const OLDEST_MAJOR: u32 = 15;
@@ -128,14 +129,17 @@ pub enum ConnectError {
 /// [`ConnectError::TooOld`].
 pub async fn connect(to: &ConnectTo, settings: &PoolSettings) -> Result<PgPool, ConnectError> {
     let options = to.0.clone().application_name(&settings.application_name);
-    let pool = pool_options(settings).connect_with(options).await.map_err(ConnectError::Unreachable)?;
-    let session = pool.acquire().await.map_err(ConnectError::Unreachable)?;
-    match session.server_version_num() {
-        Some(number) if number / 10_000 < OLDEST_MAJOR => {
-            Err(ConnectError::TooOld { found: number / 10_000 })
-        }
-        _ => Ok(pool),
+    // A pool would try again until its patience ends and then speak of that; one session alone says
+    // at once what is wrong.
+    let first = tokio::time::timeout(settings.acquire_timeout, options.connect()).await;
+    let first = first.map_err(|_| ConnectError::Unreachable(sqlx::Error::PoolTimedOut))?;
+    let session = first.map_err(ConnectError::Unreachable)?;
+    let version = session.server_version_num();
+    session.close().await.map_err(ConnectError::Unreachable)?;
+    if let Some(number) = version.filter(|number| number / 10_000 < OLDEST_MAJOR) {
+        return Err(ConnectError::TooOld { found: number / 10_000 });
     }
+    pool_options(settings).connect_with(options).await.map_err(ConnectError::Unreachable)
 }
 
 /// A further pool to the same server, with limits of its own. Its sessions are opened when they are
