@@ -19,7 +19,7 @@ use metrics_exporter_prometheus::PrometheusHandle;
 use sqlx::PgPool;
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
-use tokio::task::JoinHandle;
+use tokio::task::{JoinError, JoinHandle};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
@@ -132,10 +132,13 @@ impl Service {
                 None => std::future::pending().await,
             }
         };
-        tokio::select! {
-            () = worker => {}
-            _ = futures_util::future::select_all(self.tasks.iter_mut()) => {}
-        }
+        let (ended, at) = tokio::select! {
+            () = worker => return,
+            (ended, at, _) = futures_util::future::select_all(self.tasks.iter_mut()) => (ended, at),
+        };
+        // It has been awaited to its end here, which can be done only once.
+        drop(self.tasks.swap_remove(at));
+        log_panic(ended);
     }
 
     /// Turns readiness off and waits for `notice`, so that a balancer stops sending before the door
@@ -155,12 +158,16 @@ impl Service {
             tracing::warn!(error = %fault, "this worker could not resign; it will be seen as dead");
         }
         self.background.cancel();
-        for task in self.tasks.into_iter().filter(|task| !task.is_finished()) {
-            if let Err(fault) = task.await {
-                tracing::error!(%fault, "a task of the service ended by a panic");
-            }
+        for task in self.tasks {
+            log_panic(task.await);
         }
         self.reads.close().await;
+    }
+}
+
+fn log_panic(ended: Result<(), JoinError>) {
+    if let Err(fault) = ended {
+        tracing::error!(%fault, "a task of the service ended by a panic");
     }
 }
 

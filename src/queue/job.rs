@@ -6,6 +6,8 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 use uuid::Uuid;
 
+use super::settler::chain;
+
 /// Names one job; a UUIDv7, so that its day of birth can be read from it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct JobId(pub Uuid);
@@ -175,6 +177,12 @@ impl JobError {
     #[must_use]
     pub fn new(class: &'static str, text: impl Into<String>) -> Self {
         Self { class, text: text.into() }
+    }
+
+    /// A failure with the causes of an error in its text.
+    #[must_use]
+    pub fn caused_by(class: &'static str, fault: &dyn std::error::Error) -> Self {
+        Self::new(class, chain(fault))
     }
 
     /// The text as it is stored: one line, no control characters, capped.

@@ -37,19 +37,14 @@ enum Obstacle {
 
 impl From<StoreError> for Obstacle {
     fn from(fault: StoreError) -> Self {
-        Self::Passing(JobError::new("database_failed", with_source(&fault)))
+        Self::Passing(JobError::caused_by("database_failed", &fault))
     }
 }
 
 impl From<QueueError> for Obstacle {
     fn from(fault: QueueError) -> Self {
-        Self::Passing(JobError::new("database_failed", with_source(&fault)))
+        Self::Passing(JobError::caused_by("database_failed", &fault))
     }
-}
-
-fn with_source(fault: &dyn std::error::Error) -> String {
-    let cause = fault.source().map(|source| format!(": {source}")).unwrap_or_default();
-    format!("{fault}{cause}")
 }
 
 impl RoutingHandler {

@@ -249,8 +249,7 @@ fn is_possible(change: Change, question: &Question) -> bool {
 }
 
 fn database_failed(fault: &dyn std::error::Error) -> Outcome<VerdictRecord> {
-    let cause = fault.source().map(|source| format!(": {source}")).unwrap_or_default();
-    Outcome::Retry { error: JobError::new("database_failed", format!("{fault}{cause}")), after: None }
+    Outcome::Retry { error: JobError::caused_by("database_failed", fault), after: None }
 }
 
 fn snooze(class: &'static str, text: &str, delay: Duration) -> Outcome<VerdictRecord> {

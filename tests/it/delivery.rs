@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use serde_json::Value;
+use sqlx::postgres::PgListener;
 use wiremock::ResponseTemplate;
 
 use crate::support::app::{SOON, Setup, TestApp};
@@ -61,6 +62,18 @@ async fn a_verdict_is_delivered_with_a_signature_that_others_can_verify() {
     assert_eq!((&delivered["kind"], &delivered["state"]), (&"deliver".into(), &"succeeded".into()));
     assert_eq!(delivered["ticket_id"], ticket["ticket_id"]);
     assert_eq!(team.calls().len(), 1);
+}
+
+#[tokio::test]
+async fn a_verdict_rings_for_its_delivery_instead_of_leaving_it_to_the_next_poll() {
+    let (app, _team) = with_team([status(204)]).await;
+    let mut rings = PgListener::connect_with(app.database.pool()).await.unwrap();
+    rings.listen("hooktriage_wake").await.unwrap();
+
+    app.send(&app.sample("github", 0)).await;
+
+    let rung = async { while rings.recv().await.unwrap().payload() != "routing" {} };
+    tokio::time::timeout(SOON, rung).await.expect("the workers of deliveries are rung");
 }
 
 #[tokio::test]

@@ -199,11 +199,11 @@ mod tests {
     }
 }
 
-/// The classes of failures that are made where they happen: `JobError::new("class", …)`.
+/// The classes of failures that are made where they happen: `JobError::new("class", …)` and its sibling.
 fn job_error_classes(code: &[Token]) -> BTreeSet<String> {
     let made = code.windows(5).filter_map(|window| match window {
         [name, Token::Join, new, Token::Sign('('), Token::Text(class)]
-            if name.word() == Some("JobError") && new.word() == Some("new") =>
+            if name.word() == Some("JobError") && matches!(new.word(), Some("new" | "caused_by")) =>
         {
             Some(class.clone())
         }
